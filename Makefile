@@ -1,0 +1,43 @@
+# make demo: install into .venv and run the main job.   make test: the same, then everything that CI checks.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export OPENBLAS_NUM_THREADS := 1
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: demo test lint types test64 test32 doctest bench-tiny bench clean
+
+demo: $(READY)
+	$(BIN)/python -m regjax demo
+
+test: lint types test64 test32 doctest bench-tiny
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/pyright
+
+test64: $(READY)
+	REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 -q
+
+test32: $(READY)
+	REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 -q
+
+doctest: $(READY)
+	$(BIN)/pytest -q --doctest-modules regjax -p no:cacheprovider
+
+bench-tiny: $(READY)
+	for script in bench/*.py; do $(BIN)/python $$script --tiny || exit 1; done
+
+bench: $(READY)
+	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf .venv demo bench/results .pytest_cache .ruff_cache

@@ -1,0 +1,65 @@
+"""Checks of arguments: outside of `jit` a bad one raises, with its name, what it got and what it takes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+
+def is_concrete(*arrays: Any) -> bool:
+    """Whether the values can be looked at, that is, none is traced by `jit`, `vmap` or `grad`."""
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays))
+
+
+def as_float_array(name: str, value: Any) -> Array:
+    """`value` as an array of floats; integers and booleans are cast, half precision is raised to single."""
+    if not isinstance(value, jax.Array):
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{name} is not an array: {error}") from error
+        if value.dtype == object or value.dtype.kind in "USOMmV":
+            raise ValueError(f"{name} has dtype {value.dtype}: it takes numbers")
+    array = jnp.asarray(value)
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ValueError(f"{name} has dtype {array.dtype}: it takes real numbers")
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        array = array.astype(jnp.result_type(float))
+    if array.dtype.itemsize < 4:
+        array = array.astype(jnp.float32)
+    return array
+
+
+def require(condition: Any, message: str) -> None:
+    """Raise `ValueError(message)` unless the condition holds; traced conditions pass."""
+    if is_concrete(condition) and not bool(condition):
+        raise ValueError(message)
+
+
+def check_finite(name: str, array: Array, rows: Array | None = None) -> None:
+    """Raise if `array` (n, ...) has NaN or infinities, in the given rows (a mask) only if there are any."""
+    if not is_concrete(array, rows):
+        return
+    bad = ~jnp.isfinite(array)
+    if rows is not None:
+        bad &= rows.reshape(-1, *(1,) * (array.ndim - 1))
+    if bool(jnp.any(bad)):
+        first = tuple(int(i) for i in np.argwhere(np.asarray(bad))[0])
+        what = "NaN" if bool(jnp.any(jnp.isnan(array) & bad)) else "infinity"
+        raise ValueError(
+            f"{name} contains {what}: {int(bad.sum())} of {array.size} values are not finite, the first at {first}."
+            " Remove those samples, or give them weight 0"
+        )
+
+
+def check_strength(name: str, value: Any, dtype: Any, num_targets: int | None = None) -> Array:
+    """A non-negative scalar, or one per target (t,) where `num_targets` is given."""
+    array = as_float_array(name, value).astype(dtype)
+    if array.ndim and (num_targets is None or array.shape != (num_targets,)):
+        takes = "a scalar" if num_targets is None else f"a scalar or one value per target, shape ({num_targets},)"
+        raise ValueError(f"{name} has shape {array.shape}: it takes {takes} (use jax.vmap for a grid)")
+    require(jnp.all(array >= 0), f"{name} must be non-negative and not NaN, got {array}")
+    return array

@@ -1,0 +1,444 @@
+"""Shifted positive semidefinite systems: factor once, solve for many λ.
+
+(A + λΩ) W = B is solved here and nowhere else. `factorize` looks at all lanes of the surrounding `vmap`s and takes a
+Cholesky factorization where a matrix meets one λ, and one eigendecomposition where it meets several. Everything else
+is built on the factor, with derivatives that never go through a factorization.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.implicit import implicit_solution
+from regjax.core.lanes import map_lanes, sees_lanes, split_axes
+from regjax.core.solution import Status
+
+
+class Factor(NamedTuple):
+    """(A + λΩ)⁻¹ = T diag(1/s) Tᵀ on the directions that are kept (s = ∞ elsewhere).
+
+    Attributes:
+        basis: T (p, p); the same array for all λ of one matrix.
+        scale: s (p,).
+        logdet: log det(A + λΩ) over the kept directions.
+        status: int32, see `Status`.
+    """
+
+    basis: Array
+    scale: Array
+    logdet: Array
+    status: Array
+
+
+class Spectrum(NamedTuple):
+    """A = V diag(d) Vᵀ: `values` d (p,), `vectors` V (p, p), `kept` (p,) where d is not zero to working precision."""
+
+    values: Array
+    vectors: Array
+    kept: Array
+
+
+def cross(A: Array, B: Array) -> Array:
+    """AᵀB for A (n, p) and B (n, t); XLA's CPU backend computes `A.T @ B` many times slower where t is 1."""
+    return jnp.einsum("ni,nt->it", A, B)
+
+
+def _benign(dtype) -> float:
+    """Smallest ratio of the extreme eigenvalues at which squaring the condition number does no harm."""
+    return float(jnp.finfo(dtype).eps) ** 0.4
+
+
+def _svd_spectrum(A: Array, root: Array | None) -> Spectrum:
+    """The spectrum of A = root rootᵀ without squaring the condition number; of A itself where no root is known."""
+    eps = jnp.finfo(A.dtype).eps
+    if root is None:
+        vectors, values, _ = jnp.linalg.svd(A)
+        kept = ~(values <= len(A) * eps * values[0])  # a nan is kept
+    else:
+        vectors, singular, _ = jnp.linalg.svd(root, full_matrices=False)
+        kept = ~(singular <= max(root.shape) * eps * singular[0])
+        values = singular**2
+    return Spectrum(jnp.where(kept, values, 0), vectors, kept)
+
+
+def _spectrum(A: Array, root: Array | None, smallest_shift: Array) -> Spectrum:
+    """Eigenvalues and vectors of one matrix, by `eigh` where that is accurate enough at the smallest shift."""
+    values, vectors = jnp.linalg.eigh(A)
+    low, high = values[0] + smallest_shift, values[-1]
+    return lax.cond(
+        low >= _benign(A.dtype) * high,
+        lambda: Spectrum(values, vectors, jnp.isfinite(values)),
+        lambda: _svd_spectrum(A, root),
+    )
+
+
+def _unresolved(A: Array, spectrum: Spectrum, lam: Array) -> Array:
+    """Whether a direction was dropped that a column far smaller than the others may have needed at this λ."""
+    eps = jnp.finfo(A.dtype).eps
+    column = jnp.diagonal(A)
+    lost = (column > 0) & (column < (1e4 * eps) ** 2 * spectrum.values.max()) & (column > 1e-6 * lam)
+    return jnp.any(lost) & ~jnp.all(spectrum.kept)
+
+
+def _factor_spectrum(A: Array, spectrum: Spectrum, lams: Array) -> tuple[Array, Array, Array]:
+    """Scale, log determinant and status for each of `lams` (L,)."""
+
+    def one(lam):
+        scale = jnp.where(spectrum.kept, spectrum.values + lam, jnp.inf)
+        scale = jnp.where(_unresolved(A, spectrum, lam), jnp.nan, scale)
+        logdet = jnp.sum(jnp.log(jnp.where(spectrum.kept, scale, 1)))
+        deficient = (lam == 0) & ~jnp.all(spectrum.kept)
+        status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
+        return scale, logdet, jnp.where(jnp.isnan(logdet), Status.ILL_CONDITIONED, status).astype(jnp.int32)
+
+    return jax.vmap(one)(lams)
+
+
+def _factor_identity(A: Array, root: Array | None, lams: Array) -> Factor:
+    """Factor A + λI for one matrix and its `lams` (L,)."""
+    if len(lams) == 1:
+        return _cholesky_or(A + lams[0] * jnp.eye(len(A), dtype=A.dtype), lambda: _from_svd(A, root, lams))
+    spectrum = _spectrum(A, root, jnp.min(lams))
+    return Factor(spectrum.vectors, *_factor_spectrum(A, spectrum, lams))
+
+
+def _from_svd(A, root, lams):
+    spectrum = _svd_spectrum(A, root)
+    return Factor(spectrum.vectors, *_factor_spectrum(A, spectrum, lams))
+
+
+def _cholesky_or(M: Array, otherwise) -> Factor:
+    """Cholesky factor of M, or `otherwise()` where M is singular to working precision.
+
+    The test is on the pivots relative to the diagonal, which a rescaling of the columns leaves alone.
+    """
+    lower = jnp.linalg.cholesky(M)
+    pivots = jnp.diagonal(lower)
+    sound = jnp.all(pivots**2 >= _benign(M.dtype) * jnp.diagonal(M)) & jnp.isfinite(pivots[-1])
+
+    def from_cholesky():
+        eye = jnp.eye(len(M), dtype=M.dtype)
+        basis = lax.linalg.triangular_solve(lower, eye, left_side=True, lower=True).T
+        status = jnp.full((1,), Status.CONVERGED, jnp.int32)
+        return Factor(basis, jnp.ones((1, len(M)), M.dtype), 2 * jnp.sum(jnp.log(pivots))[None], status)
+
+    return lax.cond(sound, from_cholesky, otherwise)
+
+
+def _factor_pencil(A: Array, penalty: Array, lams: Array) -> Factor:
+    """Factor A + λΩ for one pair of matrices and its `lams` (L,)."""
+    if len(lams) == 1:
+        return _cholesky_or(A + lams[0] * penalty, lambda: _diagonalize_pencil(A, penalty, lams))
+    return _diagonalize_pencil(A, penalty, lams)
+
+
+def _diagonalize_pencil(A, penalty, lams):
+    """One congruence T makes A and Ω diagonal: TᵀAT = 1 − cm and TᵀΩT = m, with T(A + cΩ)Tᵀ = I.
+
+    c is the geometric middle of the grid, so that rounding grows with the half of its width only, kept within reach
+    of the λ at which the two matrices have one size, so that neither drowns the other.
+    """
+    eps = jnp.finfo(A.dtype).eps
+    p = len(A)
+    usable = (lams > 0) & jnp.isfinite(lams)
+    middle = jnp.exp(jnp.sum(jnp.where(usable, jnp.log(jnp.where(usable, lams, 1)), 0)) / jnp.maximum(usable.sum(), 1))
+    trace = jnp.trace(penalty)
+    balance = jnp.where((trace > 0) & (jnp.trace(A) > 0), jnp.trace(A) / jnp.where(trace > 0, trace, 1), 1)
+    middle = jnp.clip(jnp.where(jnp.any(usable), middle, balance), 1e-5 * balance, 1e5 * balance)
+    joint = A + middle * penalty
+    # unit diagonal: what follows does not depend on the scales of the columns
+    size = jnp.sqrt(jnp.diagonal(joint))
+    shrink = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
+    values, vectors = jnp.linalg.eigh(joint * shrink[:, None] * shrink)
+    kept = values > p * eps * values[-1]
+    whiten = shrink[:, None] * vectors * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1)), 0)
+    share, rotation = jnp.linalg.eigh(whiten.T @ penalty @ whiten)
+    share = jnp.clip(share * middle, 0, 1)  # the part of the penalty in each direction's joint unit
+    share = jnp.where(share < p * eps, 0, share)
+    basis = whiten @ rotation
+
+    def one(lam):
+        scale = 1 + (lam / middle - 1) * share
+        scale = jnp.where(share == 0, 1, scale)  # also where λ = ∞
+        scale = jnp.where(scale < 10 * p * eps, jnp.inf, scale)
+        dropped = ~jnp.all(kept) | jnp.any(jnp.isinf(scale) & jnp.isfinite(lam))
+        status = jnp.where(dropped, Status.RANK_DEFICIENT, Status.CONVERGED).astype(jnp.int32)
+        logdet = jnp.sum(jnp.where(kept, jnp.log(jnp.where(kept, values, 1)), 0)) - 2 * jnp.sum(
+            jnp.where(size > 0, jnp.log(shrink), 0)
+        )
+        return scale, logdet + jnp.sum(jnp.where(jnp.isinf(scale), 0, jnp.log(scale))), status
+
+    return Factor(basis, *jax.vmap(one)(lams))
+
+
+@sees_lanes
+def _factorize(A, penalty, root, lam):
+    rank = lam.ndim
+    matrices = [m for m in (A, penalty, root) if m is not None]
+    own, shared = split_axes([m.shape[:rank] for m in matrices])
+    lanes = jnp.broadcast_shapes(lam.shape, *(m.shape[:rank] for m in matrices))
+    own_shape = tuple(lanes[i] for i in own)
+    lam_shape = tuple(lam.shape[i] for i in shared)
+
+    def gather(matrix):  # (lanes, a, b) -> (matrices, a, b)
+        core = matrix.shape[rank:]
+        return jnp.broadcast_to(matrix.reshape(*(matrix.shape[i] for i in own), *core), own_shape + core).reshape(
+            -1, *core
+        )
+
+    lams = jnp.broadcast_to(lam.transpose(*own, *shared), own_shape + lam_shape)
+    lams = lams.reshape(len(gather(A)), -1)
+
+    def one(A, lams, penalty, root):
+        return _factor_identity(A, root, lams) if penalty is None else _factor_pencil(A, penalty, lams)
+
+    others = [None if m is None else gather(m) for m in (penalty, root)]
+    factor = map_lanes(one, gather(A), lams, *others)
+
+    def scatter(result, varies):  # (matrices, L, ...) -> (lanes, ...)
+        core = result.shape[2:]
+        result = result.reshape(own_shape + (lam_shape if varies else (1,) * len(shared)) + core)
+        order = sorted(range(rank), key=lambda axis: (own + shared)[axis])
+        return result.transpose(*order, *range(rank, result.ndim))
+
+    return Factor(
+        scatter(factor.basis[:, None], False),
+        scatter(factor.scale, True),
+        scatter(factor.logdet, True),
+        scatter(factor.status, True),
+    )
+
+
+def factorize(A: Array, lam: Array, *, penalty: Array | None = None, root: Array | None = None) -> Factor:
+    """Factor A + λΩ for a positive semidefinite A: a Cholesky for one λ, one eigendecomposition for many.
+
+    Under `jax.vmap` over λ the basis is not batched: one eigendecomposition per matrix, in any nesting with folds,
+    targets and data sets. A singular A + λI gives the pseudo-inverse, that is the limit λ → 0⁺; a singular A + λΩ
+    gives the limit too.
+
+    Args:
+        A: (p, p), positive semidefinite.
+        lam: scalar, λ ≥ 0.
+        penalty: Ω (p, p), positive semidefinite; the identity if None.
+        root: (p, k) with A = root rootᵀ, if known: ill-conditioned cases are then solved without squaring.
+
+    Returns:
+        The `Factor`, not differentiable: `solve`, `quad_diag` and `logdet` are.
+    """
+    return _factorize(*lax.stop_gradient((A, penalty, root, lam)))
+
+
+@sees_lanes
+def _spectrum_lanes(A, root):
+    rank = A.ndim - 2
+    lanes = A.shape[:rank]
+    flat = [None if m is None else m.reshape(-1, *m.shape[rank:]) for m in (A, root)]
+    result = map_lanes(lambda A, root: _spectrum(A, root, jnp.zeros((), A.dtype)), *flat)
+    return jax.tree.map(lambda r: r.reshape(*lanes, *r.shape[1:]), result)
+
+
+def spectrum(A: Array, root: Array | None = None) -> Spectrum:
+    """Eigendecomposition of a positive semidefinite A (p, p), with A = root rootᵀ if a root is known.
+
+    Not differentiable; directions that working precision cannot tell from zero have value 0 and are not kept.
+    """
+    return _spectrum_lanes(*lax.stop_gradient((A, root)))
+
+
+def _shifted(A, lam, penalty, W):
+    return A @ W + lam * (W if penalty is None else penalty @ W)
+
+
+def _shifted_optimality(W, theta):
+    A, lam, penalty, B = theta
+    return _shifted(A, lam, penalty, W) - B
+
+
+def _apply_factor(factor: Factor, rhs: Array) -> Array:
+    """(A + λΩ)⁻¹ rhs for rhs (p, t)."""
+    return factor.basis @ (cross(factor.basis, rhs) / factor.scale[:, None])
+
+
+def solve(factor: Factor, A: Array, B: Array, lam: Array, penalty: Array | None = None) -> Array:
+    """W (p, t) with (A + λΩ) W = B from the factor of the same system; differentiable in A, B, λ and Ω."""
+    factor = lax.stop_gradient(factor)
+    return implicit_solution(
+        _shifted_optimality,
+        lambda factor, theta, W, rhs: _apply_factor(factor, rhs),
+        _apply_factor(factor, B),
+        (A, lam, penalty, B),
+        factor,
+    )
+
+
+def solve_shifted(A: Array, B: Array, lam, *, penalty: Array | None = None, root: Array | None = None) -> Array:
+    """Solve (A + λΩ) W = B for a positive semidefinite A.
+
+    One λ is a Cholesky factorization; `jax.vmap` over λ with A unbatched is one eigendecomposition, in any nesting.
+    Differentiable in all of A, B, λ and Ω, to any order, forward and reverse.
+
+    Args:
+        A: (p, p).
+        B: (p,) or (p, t).
+        lam: scalar λ ≥ 0; λ = 0 with a singular A gives the pseudo-inverse solution A†B.
+        penalty: Ω (p, p); the identity if None.
+        root: (p, k) with A = root rootᵀ, if known.
+
+    Returns:
+        W, of the shape of B.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> A, B = jnp.diag(jnp.array([1.0, 3.0])), jnp.array([2.0, 4.0])
+        >>> print(jax.vmap(lambda lam: solve_shifted(A, B, lam))(jnp.array([0.0, 1.0])))
+        [[2.        1.3333334]
+         [1.        1.       ]]
+    """
+    lam = jnp.asarray(lam, A.dtype)
+    factor = factorize(A, lam, penalty=penalty, root=root)
+    if B.ndim == 1:
+        return solve(factor, A, B[:, None], lam, penalty)[:, 0]
+    return solve(factor, A, B, lam, penalty)
+
+
+@jax.custom_jvp
+def quad_diag(factor: Factor, A: Array, Z: Array, lam: Array, penalty: Array | None = None) -> Array:
+    """zᵢᵀ (A + λΩ)⁻¹ zᵢ for each row of Z (n, p): an array (n,); O(np) per λ after O(np²) once.
+
+    Differentiable in A, Z, λ and Ω: h(z) = max_y 2zᵀy − yᵀ(A + λΩ)y, so dh is the derivative at the maximiser y.
+    """
+    del A, lam, penalty
+    return (Z @ factor.basis) ** 2 @ (1 / factor.scale)
+
+
+@quad_diag.defjvp
+def _quad_diag_jvp(primals, tangents):
+    factor, A, Z, lam, penalty = primals
+    _, dA, dZ, dlam, dpenalty = tangents
+    Y = solve(factor, A, Z.T, lam, penalty).T
+
+    def bound(A, Z, lam, penalty):
+        return 2 * jnp.sum(Z * Y, 1) - jnp.sum(Y * _shifted(A, lam, penalty, Y.T).T, 1)
+
+    _, tangent = jax.jvp(bound, (A, Z, lam, penalty), (dA, dZ, dlam, dpenalty))
+    return quad_diag(*primals), tangent
+
+
+@jax.custom_jvp
+def logdet(factor: Factor, A: Array, lam: Array, penalty: Array | None = None) -> Array:
+    """log det(A + λΩ), over the directions that the factor keeps; differentiable in A, λ and Ω."""
+    del A, lam, penalty
+    return factor.logdet
+
+
+@logdet.defjvp
+def _logdet_jvp(primals, tangents):
+    factor, A, lam, penalty = primals
+    _, dA, dlam, dpenalty = tangents
+    inverse = solve(factor, A, jnp.eye(len(A), dtype=A.dtype), lam, penalty)
+
+    def trace(A, lam, penalty):
+        return jnp.sum(_shifted(A, lam, penalty, inverse) * jnp.eye(len(A), dtype=A.dtype))
+
+    _, tangent = jax.jvp(trace, (A, lam, penalty), (dA, dlam, dpenalty))
+    return logdet(*primals), tangent
+
+
+def jittered_cholesky(A: Array, *, largest: float = 1e-4) -> tuple[Array, Array, Array]:
+    """Cholesky factor of A + jitter·I with the smallest jitter that makes it exist.
+
+    The jitter starts at 0, then grows tenfold from p·eps times the mean of the diagonal up to `largest` times it.
+
+    Args:
+        A: (p, p), symmetric. Differentiable (as A + a constant jitter).
+        largest: the largest jitter to try, relative to the mean of the diagonal.
+
+    Returns:
+        The lower factor (nan if there is none), the jitter added, and a status: CONVERGED, NOT_POSITIVE_DEFINITE, or
+        NON_FINITE where A has a value that is not finite.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> lower, jitter, status = jittered_cholesky(jnp.ones((2, 2)))
+        >>> print(bool(jitter > 0), Status(int(status)).name)
+        True CONVERGED
+    """
+    jitter, status = _smallest_jitter(lax.stop_gradient(A), jnp.asarray(largest, A.dtype))
+    lower = jnp.linalg.cholesky(A + jitter * jnp.eye(len(A), dtype=A.dtype))
+    return lower, jitter, status
+
+
+@sees_lanes
+def _smallest_jitter(A, largest):
+    lanes = A.shape[:-2]
+
+    def one(A, largest):
+        p = len(A)
+        mean = jnp.mean(jnp.diagonal(A))
+        first = p * jnp.finfo(A.dtype).eps * mean
+
+        def fails(jitter):
+            return ~jnp.all(jnp.isfinite(jnp.linalg.cholesky(A + jitter * jnp.eye(p, dtype=A.dtype))))
+
+        def more(carry):
+            jitter, failed = carry
+            return failed & (jitter < largest * mean)
+
+        def grow(carry):
+            jitter = jnp.minimum(jnp.where(carry[0] > 0, 10 * carry[0], first), largest * mean)
+            return jitter, fails(jitter)
+
+        zero = jnp.zeros((), A.dtype)
+        jitter, failed = lax.while_loop(more, grow, (zero, fails(zero)))
+        status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
+        return jitter, jnp.where(jnp.all(jnp.isfinite(A)), status, Status.NON_FINITE).astype(jnp.int32)
+
+    flat = A.reshape(-1, *A.shape[-2:])
+    limits = jnp.broadcast_to(largest, lanes).reshape(-1)
+    return jax.tree.map(lambda r: r.reshape(lanes), map_lanes(one, flat, limits))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def apply_function(function: Callable[[Array, Any], Array], decomposition: Spectrum, A: Array, B: Array, theta: Any):
+    """f(A) B for a smooth function of a symmetric matrix, from its spectrum; differentiable in A, B and θ.
+
+    Args:
+        function: f(d, θ), elementwise in the eigenvalues d (p,).
+        decomposition: `spectrum(A)`.
+        A: (p, p), positive semidefinite. B: (p, t).
+        theta: a pytree of parameters of f.
+
+    References:
+        Higham, Functions of Matrices, SIAM 2008, theorem 3.11 (Daleckii and Krein).
+    """
+    del A
+    vectors = decomposition.vectors
+    return vectors @ (function(decomposition.values, theta)[:, None] * cross(vectors, B))
+
+
+@apply_function.defjvp
+def _apply_function_jvp(function, primals, tangents):
+    decomposition, _, B, theta = primals
+    _, dA, dB, dtheta = tangents
+    d, V = decomposition.values, decomposition.vectors
+    f, df = jax.jvp(lambda th: function(d, th), (theta,), (dtheta,))
+    rotated = cross(V, B)
+    inner = (_divided_differences(function, d, theta) * (cross(V, dA) @ V)) @ rotated
+    inner = inner + df[:, None] * rotated + f[:, None] * cross(V, dB)
+    return apply_function(function, *primals), V @ inner
+
+
+def _divided_differences(function, d, theta):
+    """(f(a) − f(b))/(a − b) for all pairs: the mean of f′ between a and b by Gauss's rule where they are close."""
+    a, b = d[:, None], d[None, :]
+    close = jnp.abs(a - b) <= 1e-3 * (jnp.abs(a) + jnp.abs(b))
+    f = function(d, theta)
+    quotient = (f[:, None] - f[None, :]) / jnp.where(close, 1, a - b)
+    slope = jnp.vectorize(jax.grad(lambda x: function(x, theta)))
+    nodes = [(0.5 - 0.15**0.5, 5 / 18), (0.5, 8 / 18), (0.5 + 0.15**0.5, 5 / 18)]
+    mean = sum(weight * slope(a + node * (b - a)) for node, weight in nodes)
+    return jnp.where(close, mean, quotient)

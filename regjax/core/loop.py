@@ -1,0 +1,64 @@
+"""The one iteration loop: every iterative solver is a step on it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.solution import Status
+
+
+class LoopResult(NamedTuple):
+    """Where a loop ended: the best state it saw, that state's error, the steps taken, and a `Status`."""
+
+    state: Any
+    error: Array
+    num_iter: Array
+    status: Array
+
+
+def iterate(
+    step: Callable[[Any], tuple[Any, Array]], state: Any, *, tol: Any, max_iter: int, patience: int = 10
+) -> LoopResult:
+    """Repeat `state, error = step(state)` until error ≤ tol.
+
+    The loop also ends when the error is not finite, at `max_iter` steps, and when `patience` steps in a row have not
+    lowered the error: rounding then allows no more, and the status is `FLOOR`. The state with the smallest error is
+    returned, so that the error is the certificate of that state. Under `vmap` a finished lane keeps its state.
+
+    Args:
+        step: a pure function; `error` is a scalar that certifies the state it comes with.
+        state: a pytree of arrays.
+        tol: scalar, in units of the error.
+        max_iter: the most steps to take.
+        patience: steps without progress after which the loop ends.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> heron = lambda x: ((x + 2 / x) / 2, jnp.abs(((x + 2 / x) / 2) ** 2 - 2))
+        >>> result = iterate(heron, jnp.array(1.0), tol=1e-6, max_iter=20)
+        >>> print(result.state.round(4), int(result.num_iter), Status(int(result.status)).name)
+        1.4142 4 CONVERGED
+    """
+
+    def unfinished(carry):
+        _, error, _, best_error, count, stale = carry
+        return ~(best_error <= tol) & jnp.isfinite(error) & (count < max_iter) & (stale < patience)
+
+    def body(carry):
+        state, _, best, best_error, count, stale = carry
+        state, error = step(state)
+        better = error < best_error
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state, best)
+        return state, error, best, jnp.where(better, error, best_error), count + 1, jnp.where(better, 0, stale + 1)
+
+    dtype = jax.eval_shape(step, state)[1].dtype
+    zero = jnp.zeros((), jnp.int32)
+    start = (state, jnp.zeros((), dtype), state, jnp.array(jnp.inf, dtype), zero, zero)
+    _, error, best, best_error, count, stale = lax.while_loop(unfinished, body, start)
+    status = jnp.where(stale >= patience, Status.FLOOR, Status.ITERATION_LIMIT)
+    status = jnp.where(jnp.isfinite(error), status, Status.NON_FINITE)
+    status = jnp.where(best_error <= tol, Status.CONVERGED, status)
+    return LoopResult(best, best_error, count, status.astype(jnp.int32))

@@ -1,0 +1,115 @@
+"""Seeded problems, the table of models, and tolerances by dtype: what every test shares."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import regjax
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+@cache
+def reference(name: str):
+    return json.loads((REFERENCE / name).read_text())
+
+
+def table(name: str) -> np.ndarray:
+    return np.genfromtxt(REFERENCE / name, delimiter=",", skip_header=1)
+
+
+def tolerance(float64: float, float32: float) -> float:
+    """The tolerance for the dtype that the suite runs in."""
+    return float64 if jax.config.jax_enable_x64 else float32
+
+
+def assert_close(actual, desired, *, f64: float = 1e-9, f32: float = 2e-3, scale=None, floor: float = 1e-12):
+    """Equal to within a tolerance relative to the largest entry of `desired` (or to `scale`), leaf by leaf."""
+    for a, d in zip(jax.tree.leaves(actual), jax.tree.leaves(desired), strict=True):
+        a, d = np.asarray(a, float), np.asarray(d, float)
+        assert a.shape == d.shape, f"shapes {a.shape} and {d.shape}"
+        largest = np.max(np.abs(d), initial=0) if scale is None else scale
+        np.testing.assert_allclose(a, d, rtol=0, atol=tolerance(f64, f32) * max(largest, floor))
+
+
+class Problem(NamedTuple):
+    X: jax.Array
+    y: jax.Array
+    weights: jax.Array
+
+
+def problem(n: int, p: int, targets: int | None = None, seed: int = 0) -> Problem:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) + rng.normal(size=p)
+    coef = rng.normal(size=(p, targets or 1))
+    Y = 0.7 + X @ coef + rng.normal(size=(n, targets or 1))
+    y = Y[:, 0] if targets is None else Y
+    return Problem(jnp.asarray(X), jnp.asarray(y), jnp.asarray(rng.uniform(0.5, 2, size=n)))
+
+
+SHAPES = {"tall": (20, 4), "wide": (8, 13)}
+
+
+class Model(NamedTuple):
+    """A row of the table: `fit(X, y, lam, weights)` returns what the model promises as arrays."""
+
+    fit: Callable
+    takes_pytree: bool = True
+    shapes: tuple[str, ...] = ("tall", "wide")
+    weighted: bool = True
+    second_argument: bool = True  # whether the answer depends on lam
+
+
+def _solution(solution):
+    return solution.params.coef, solution.params.intercept, solution.objective
+
+
+def _posterior(solution):
+    params = solution.params
+    return params.coef, params.intercept, params.covariance, params.log_evidence
+
+
+def _roughness(X):
+    matrix, _ = regjax.core.tree.ravel_design(X)
+    return jnp.diff(jnp.eye(matrix.shape[1], dtype=matrix.dtype), axis=0) + 0.1 * jnp.eye(matrix.shape[1])[:-1]
+
+
+def _spline(solution, x):
+    return solution.params(x), solution.params.degrees_of_freedom, solution.params.gcv
+
+
+MODELS = {
+    "ols": Model(lambda X, y, lam, v: _solution(regjax.ols(X, y, weights=v)), second_argument=False),
+    "ridge": Model(lambda X, y, lam, v: _solution(regjax.ridge(X, y, lam, weights=v))),
+    "ridge without intercept": Model(
+        lambda X, y, lam, v: _solution(regjax.ridge(X, y, lam, weights=v, intercept=False))
+    ),
+    "tikhonov": Model(lambda X, y, lam, v: _solution(regjax.tikhonov(X, y, lam, _roughness(X), weights=v))),
+    "ridge_ball": Model(
+        lambda X, y, lam, v: (lambda s: (_solution(s), s.lam))(regjax.ridge_ball(X, y, 0.3 * lam, weights=v))
+    ),
+    "gradient_descent": Model(lambda X, y, lam, v: _solution(regjax.gradient_descent(X, y, 2e-3 * lam, 50, weights=v))),
+    "bayes_linear": Model(lambda X, y, lam, v: _posterior(regjax.bayes_linear(X, y, lam, 0.8, weights=v))),
+    "bayes_linear_fit": Model(
+        lambda X, y, lam, v: _posterior(regjax.bayes_linear_fit(X, y, weights=v, intercept=True)),
+        shapes=("tall",),
+        second_argument=False,
+    ),
+    "loo_residuals": Model(lambda X, y, lam, v: regjax.loo_residuals(X, y, lam, weights=v)),
+    "loo_score": Model(lambda X, y, lam, v: regjax.loo_score(X, y, lam, weights=v)),
+    "gcv": Model(lambda X, y, lam, v: regjax.gcv(X, y, lam, weights=v)),
+    "smoothing_spline": Model(
+        lambda X, y, lam, v: _spline(regjax.smoothing_spline(X[:, 0], y, 0.1 * lam, weights=v), X[:, 0]),
+        takes_pytree=False,
+    ),
+    "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
+    "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v), second_argument=False),
+}
+
+CASES = [(name, shape) for name, model in MODELS.items() for shape in model.shapes]
