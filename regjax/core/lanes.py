@@ -43,7 +43,7 @@ def map_lanes(fun: Callable[..., Any], *args: Any) -> Any:
     XLA's CPU runtime can deadlock when one program holds several independent batched LAPACK calls, and under `vmap`
     a `lax.cond` runs both of its branches; a sequential map has neither problem.
     """
-    if jax.tree.leaves(args)[0].shape[0] == 1:  # no loop around a single lane: XLA can then merge equal factorizations
+    if len(jax.tree.leaves(args)[0]) == 1:  # no loop around a single lane: XLA can then merge equal factorizations
         return jax.tree.map(lambda o: o[None], fun(*jax.tree.map(lambda a: a[0], args)))
     return lax.platform_dependent(
         *args,

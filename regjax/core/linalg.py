@@ -17,6 +17,8 @@ from regjax.core.implicit import implicit_solution
 from regjax.core.lanes import map_lanes, sees_lanes, split_axes
 from regjax.core.solution import Status
 
+Root = tuple[Array, ...] | None
+
 
 class Factor(NamedTuple):
     """(A + λΩ)⁻¹ = T diag(1/s) Tᵀ on the directions that are kept (s = ∞ elsewhere).
@@ -52,22 +54,23 @@ def _benign(dtype) -> float:
     return float(jnp.finfo(dtype).eps) ** 0.4
 
 
-def _svd_spectrum(A: Array, root: Array | None) -> Spectrum:
+def _svd_spectrum(A: Array, root: Root) -> Spectrum:
     """The spectrum of A = root rootᵀ without squaring the condition number; of A itself where no root is known."""
     eps = jnp.finfo(A.dtype).eps
     if root is None:
         vectors, values, _ = jnp.linalg.svd(A)
         kept = ~(values <= len(A) * eps * values[0])  # a nan is kept
     else:
-        vectors, singular, _ = jnp.linalg.svd(root, full_matrices=False)
-        kept = ~(singular <= max(root.shape) * eps * singular[0])
+        whole = jnp.concatenate(root, axis=1)
+        vectors, singular, _ = jnp.linalg.svd(whole, full_matrices=False)
+        kept = ~(singular <= max(whole.shape) * eps * singular[0])
         values = singular**2
     return Spectrum(jnp.where(kept, values, 0), vectors, kept)
 
 
-def _spectrum(A: Array, root: Array | None, smallest_shift: Array) -> Spectrum:
+def _spectrum(A: Array, root: Root, smallest_shift: Array) -> Spectrum:
     """Eigenvalues and vectors of one matrix, by `eigh` where that is accurate enough at the smallest shift."""
-    values, vectors = jnp.linalg.eigh(A)
+    vectors, values = lax.linalg.eigh(A, symmetrize_input=False)
     low, high = values[0] + smallest_shift, values[-1]
     return lax.cond(
         low >= _benign(A.dtype) * high,
@@ -79,7 +82,8 @@ def _spectrum(A: Array, root: Array | None, smallest_shift: Array) -> Spectrum:
 def _unresolved(A: Array, spectrum: Spectrum, lam: Array) -> Array:
     """Whether a direction was dropped that a column far smaller than the others may have needed at this λ."""
     eps = jnp.finfo(A.dtype).eps
-    column = jnp.diagonal(A)
+    diagonal = jnp.arange(len(A))
+    column = A[diagonal, diagonal]  # unlike jnp.diagonal, not a sum over the matrix again in every lane
     lost = (column > 0) & (column < (1e4 * eps) ** 2 * spectrum.values.max()) & (column > 1e-6 * lam)
     return jnp.any(lost) & ~jnp.all(spectrum.kept)
 
@@ -98,7 +102,7 @@ def _factor_spectrum(A: Array, spectrum: Spectrum, lams: Array) -> tuple[Array, 
     return jax.vmap(one)(lams)
 
 
-def _factor_identity(A: Array, root: Array | None, lams: Array) -> Factor:
+def _factor_identity(A: Array, root: Root, lams: Array) -> Factor:
     """Factor A + λI for one matrix and its `lams` (L,)."""
     if len(lams) == 1:
         return _cholesky_or(A + lams[0] * jnp.eye(len(A), dtype=A.dtype), lambda: _from_svd(A, root, lams))
@@ -178,7 +182,7 @@ def _diagonalize_pencil(A, penalty, lams):
 @sees_lanes
 def _factorize(A, penalty, root, lam):
     rank = lam.ndim
-    matrices = [m for m in (A, penalty, root) if m is not None]
+    matrices = jax.tree.leaves((A, penalty, root))
     own, shared = split_axes([m.shape[:rank] for m in matrices])
     lanes = jnp.broadcast_shapes(lam.shape, *(m.shape[:rank] for m in matrices))
     own_shape = tuple(lanes[i] for i in own)
@@ -196,8 +200,7 @@ def _factorize(A, penalty, root, lam):
     def one(A, lams, penalty, root):
         return _factor_identity(A, root, lams) if penalty is None else _factor_pencil(A, penalty, lams)
 
-    others = [None if m is None else gather(m) for m in (penalty, root)]
-    factor = map_lanes(one, gather(A), lams, *others)
+    factor = map_lanes(one, gather(A), lams, *jax.tree.map(gather, (penalty, root)))
 
     def scatter(result, varies):  # (matrices, L, ...) -> (lanes, ...)
         core = result.shape[2:]
@@ -213,7 +216,7 @@ def _factorize(A, penalty, root, lam):
     )
 
 
-def factorize(A: Array, lam: Array, *, penalty: Array | None = None, root: Array | None = None) -> Factor:
+def factorize(A: Array, lam: Array, *, penalty: Array | None = None, root: Root = None) -> Factor:
     """Factor A + λΩ for a positive semidefinite A: a Cholesky for one λ, one eigendecomposition for many.
 
     Under `jax.vmap` over λ the basis is not batched: one eigendecomposition per matrix, in any nesting with folds,
@@ -224,7 +227,8 @@ def factorize(A: Array, lam: Array, *, penalty: Array | None = None, root: Array
         A: (p, p), positive semidefinite.
         lam: scalar, λ ≥ 0.
         penalty: Ω (p, p), positive semidefinite; the identity if None.
-        root: (p, k) with A = root rootᵀ, if known: ill-conditioned cases are then solved without squaring.
+        root: blocks (p, k) that side by side are a matrix R with A = RRᵀ, if known: ill-conditioned cases are then
+            solved without squaring.
 
     Returns:
         The `Factor`, not differentiable: `solve`, `quad_diag` and `logdet` are.
@@ -236,13 +240,13 @@ def factorize(A: Array, lam: Array, *, penalty: Array | None = None, root: Array
 def _spectrum_lanes(A, root):
     rank = A.ndim - 2
     lanes = A.shape[:rank]
-    flat = [None if m is None else m.reshape(-1, *m.shape[rank:]) for m in (A, root)]
+    flat = jax.tree.map(lambda m: m.reshape(-1, *m.shape[rank:]), (A, root))
     result = map_lanes(lambda A, root: _spectrum(A, root, jnp.zeros((), A.dtype)), *flat)
     return jax.tree.map(lambda r: r.reshape(*lanes, *r.shape[1:]), result)
 
 
-def spectrum(A: Array, root: Array | None = None) -> Spectrum:
-    """Eigendecomposition of a positive semidefinite A (p, p), with A = root rootᵀ if a root is known.
+def spectrum(A: Array, root: Root = None) -> Spectrum:
+    """Eigendecomposition of a positive semidefinite A (p, p); `root` as in `factorize`.
 
     Not differentiable; directions that working precision cannot tell from zero have value 0 and are not kept.
     """
@@ -275,7 +279,7 @@ def solve(factor: Factor, A: Array, B: Array, lam: Array, penalty: Array | None 
     )
 
 
-def solve_shifted(A: Array, B: Array, lam, *, penalty: Array | None = None, root: Array | None = None) -> Array:
+def solve_shifted(A: Array, B: Array, lam, *, penalty: Array | None = None, root: Root = None) -> Array:
     """Solve (A + λΩ) W = B for a positive semidefinite A.
 
     One λ is a Cholesky factorization; `jax.vmap` over λ with A unbatched is one eigendecomposition, in any nesting.
@@ -286,7 +290,7 @@ def solve_shifted(A: Array, B: Array, lam, *, penalty: Array | None = None, root
         B: (p,) or (p, t).
         lam: scalar λ ≥ 0; λ = 0 with a singular A gives the pseudo-inverse solution A†B.
         penalty: Ω (p, p); the identity if None.
-        root: (p, k) with A = root rootᵀ, if known.
+        root: as in `factorize`.
 
     Returns:
         W, of the shape of B.
@@ -306,19 +310,22 @@ def solve_shifted(A: Array, B: Array, lam, *, penalty: Array | None = None, root
 
 
 @jax.custom_jvp
-def quad_diag(factor: Factor, A: Array, Z: Array, lam: Array, penalty: Array | None = None) -> Array:
-    """zᵢᵀ (A + λΩ)⁻¹ zᵢ for each row of Z (n, p): an array (n,); O(np) per λ after O(np²) once.
+def quad_diag(factor: Factor, A: Array, Z: Array | None, lam: Array, penalty: Array | None = None) -> Array:
+    """zᵢᵀ (A + λΩ)⁻¹ zᵢ for each row of Z (n, p), the identity if None: (n,); O(np) per λ after O(np²) once.
 
     Differentiable in A, Z, λ and Ω: h(z) = max_y 2zᵀy − yᵀ(A + λΩ)y, so dh is the derivative at the maximiser y.
     """
     del A, lam, penalty
-    return (Z @ factor.basis) ** 2 @ (1 / factor.scale)
+    return (factor.basis if Z is None else Z @ factor.basis) ** 2 @ (1 / factor.scale)
 
 
 @quad_diag.defjvp
 def _quad_diag_jvp(primals, tangents):
     factor, A, Z, lam, penalty = primals
     _, dA, dZ, dlam, dpenalty = tangents
+    if Z is None:
+        Z = jnp.eye(len(A), dtype=A.dtype)
+        dZ = jnp.zeros_like(Z)
     Y = solve(factor, A, Z.T, lam, penalty).T
 
     def bound(A, Z, lam, penalty):

@@ -278,9 +278,9 @@ def _choose(X, Y, weights, intercept):
     return lam, sigma2, steps, status
 
 
-def _gram_of(scaled_x: Array) -> tuple[Array, Array, bool]:
+def _gram_of(scaled_x: Array) -> tuple[Array, linalg.Root, bool]:
     n, p = scaled_x.shape
-    return (cross(scaled_x, scaled_x), scaled_x.T, False) if p <= n else (scaled_x @ scaled_x.T, scaled_x, True)
+    return (cross(scaled_x, scaled_x), (scaled_x.T,), False) if p <= n else (scaled_x @ scaled_x.T, (scaled_x,), True)
 
 
 def _penalized_squares(scaled_x, scaled_y, lam):
@@ -315,8 +315,7 @@ def _evidence_slope(log_lam, theta):
             length = linalg.solve(factor, A, cross(scaled_x, y[:, None]), lam)
             left = y - scaled_x @ length[:, 0]
             squares = jnp.sum(left**2) + lam * jnp.sum(length**2)
-        eye = jnp.eye(rank, dtype=A.dtype)
-        explained = rank - lam * jnp.sum(linalg.quad_diag(factor, A, eye, lam))  # Σ d/(d + λ)
+        explained = rank - lam * jnp.sum(linalg.quad_diag(factor, A, None, lam))  # Σ d/(d + λ)
         return (explained - count * lam * jnp.sum(length**2) / squares) / 2
 
     return jax.vmap(one)(scaled_y.T, log_lam)

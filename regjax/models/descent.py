@@ -77,13 +77,13 @@ def _descend(X, Y, weights, eta, count, start, intercept):
     scaled = data.scaled_x
     theta = (eta, count)
     if p <= n:
-        root = scaled.T
+        root = (scaled.T,)
         matrix = cross(data.X * data.weights[:, None], data.X)
         spectrum = linalg.spectrum(matrix, root)
         gradient = cross(data.X, data.weights[:, None] * (data.Y - data.X @ start))
         coef = start + linalg.apply_function(_filter, spectrum, matrix, gradient, theta)
     else:
-        root = scaled
+        root = (scaled,)
         matrix = scaled @ scaled.T
         spectrum = linalg.spectrum(matrix, root)
         residuals = data.scaled_y - scaled @ start
@@ -143,7 +143,7 @@ def max_step(X: Any, *, weights: Any = None, intercept: bool = True) -> Array:
 def _max_step(X, weights, intercept):
     data = center(X, jnp.zeros((len(X), 1), X.dtype), weights, intercept)
     scaled = data.scaled_x if X.shape[1] <= X.shape[0] else data.scaled_x.T
-    decomposition = linalg.spectrum(cross(scaled, scaled), scaled.T)
+    decomposition = linalg.spectrum(cross(scaled, scaled), (scaled.T,))
     top = jnp.argmax(decomposition.values)
     image = scaled @ lax.stop_gradient(decomposition.vectors[:, top])
     return 2 / with_derivative_of(decomposition.values[top], image @ image)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core import linalg
-from regjax.core.linalg import Factor, cross
+from regjax.core.linalg import Factor, Root, cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.models.problem import Centred, Samples
 
@@ -20,13 +20,13 @@ class Gram:
 
     Attributes:
         matrix: with the direction of the intercept lifted off zero in the dual form, where it would be singular.
-        root: matrix = root rootᵀ.
+        root: blocks that side by side are R with matrix = RRᵀ; None under a penalty.
         lift: by how much; 0 in the primal form.
         dual: which form.
     """
 
     matrix: Array
-    root: Array | None
+    root: Root
     lift: Array
     dual: bool = field(metadata={"static": True})
 
@@ -35,12 +35,12 @@ def gram(data: Centred, penalty: Array | None, *, dual: bool | None = None) -> G
     """The cheaper form, or the dual one if `dual`; a penalty Ω has only the primal form."""
     n, p = data.X.shape
     if penalty is not None or not (p > n if dual is None else dual):
-        root = None if penalty is not None else data.scaled_x.T
+        root = None if penalty is not None else (data.scaled_x.T,)
         return Gram(cross(data.X * data.weights[:, None], data.X), root, jnp.zeros((), data.X.dtype), False)
     scaled = data.scaled_x
     lift = lax.stop_gradient(jnp.einsum("ij,ij->", scaled, scaled) / n)
     matrix = scaled @ scaled.T + lift * jnp.outer(data.unit, data.unit)
-    return Gram(matrix, jnp.concatenate([scaled, jnp.sqrt(lift) * data.unit[:, None]], axis=1), lift, True)
+    return Gram(matrix, (scaled, jnp.sqrt(lift) * data.unit[:, None]), lift, True)
 
 
 class Fit(NamedTuple):

@@ -114,7 +114,7 @@ def _smooth(x, Y, weights, lam):
     b = jax.scipy.linalg.solve_triangular(lower, Q.T @ means, lower=True)
     shift = width**3 / lam  # 1/λ where ∫f″² is in the units of x
     M = C @ C.T
-    factor = linalg.factorize(M, shift, root=C)
+    factor = linalg.factorize(M, shift, root=(C,))
     z = linalg.solve(factor, M, b, shift)
     values = means - unroot[:, None] * cross(C, z)
     freedom = count - jnp.sum(linalg.quad_diag(factor, M, C.T, shift))

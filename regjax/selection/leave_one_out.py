@@ -1,17 +1,24 @@
 """Exact leave-one-out error and generalized cross-validation of linear smoothers, without refitting."""
 
+import math
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from regjax.core import linalg
 from regjax.core.checks import check_strength
+from regjax.core.implicit import with_derivative_of
+from regjax.core.lanes import map_lanes, sees_lanes, split_axes
+from regjax.core.linalg import cross
 from regjax.models.linear import penalty_matrix
-from regjax.models.penalized import Gram, fit_one, gram, over_targets, squares
+from regjax.models.penalized import Fit, Gram, fit_one, gram, over_targets, squares
 from regjax.models.problem import Centred, center, check_samples
+
+# columns of one matrix product in `loo_score`: enough to keep the processor busy, few enough to stay in its cache
+BLOCK = 2048
 
 
 def loo_residuals(
@@ -105,41 +112,70 @@ def _gram(data: Centred, omega: Array | None, intercept: bool) -> Gram:
     return gram(data, omega, dual=p >= n - int(intercept))
 
 
-def _residual_pair(data: Centred, matrix: Gram, Y: Array, lam: Array, omega: Array | None) -> tuple[Array, Array]:
-    """Residuals (n, t) and 1 − h (n, 1), both up to one common factor, which is 1/λ in the dual form."""
+class _Pair(NamedTuple):
+    """Residuals and 1 − h at one λ, both up to one common factor, which is 1/λ in the dual form.
+
+    The residuals are `start − basis (moments / scale)`, so that many λ can be taken a few at a time.
+
+    Attributes:
+        start: (n, t). basis: (n, k). moments: (k, t). scale: (k,). left: 1 − h (n, 1).
+        fit: the coefficients behind them.
+    """
+
+    start: Array
+    basis: Array
+    moments: Array
+    scale: Array
+    left: Array
+    fit: Fit
+
+
+def _pair(data: Centred, matrix: Gram, Y: Array, lam: Array, omega: Array | None) -> _Pair:
     fit = fit_one(data, Y, matrix, lam, omega)
+    factor = fit.factor
     positive = (data.weights > 0)[:, None]
     if not matrix.dual:
-        leverage = data.unit**2 + data.weights * linalg.quad_diag(fit.factor, matrix.matrix, data.X, lam, omega)
+        leverage = data.unit**2 + data.weights * linalg.quad_diag(factor, matrix.matrix, data.X, lam, omega)
         left = (1 - leverage)[:, None]
         left = jnp.where(left < 100 * len(Y) * jnp.finfo(Y.dtype).eps, jnp.nan, left)
-        return Y - data.X @ fit.coef, jnp.where(positive, left, 1)
-    eye = jnp.eye(len(Y), dtype=Y.dtype)
-    inverse = linalg.quad_diag(fit.factor, matrix.matrix, eye, lam) - data.unit**2 / (matrix.lift + lam)
-    numerator, inverse = _interpolation_limit(fit, data, Y, lam, inverse[:, None])
-    residuals = numerator / jnp.where(positive, data.root[:, None], 1)
-    return jnp.where(positive, residuals, Y - data.X @ fit.coef), jnp.where(positive, inverse, 1)
+        moments = cross(factor.basis, cross(data.X * data.weights[:, None], Y))
+        return _Pair(Y, data.X @ factor.basis, moments, factor.scale, jnp.where(positive, left, 1), fit)
+    scaled = data.root[:, None] * Y
+    left = linalg.quad_diag(factor, matrix.matrix, None, lam) - data.unit**2 / (matrix.lift + lam)
+    # at λ = 0 with dependent rows, directions that the fit cannot reach outweigh all others
+    lost = jnp.isinf(factor.scale)
+    mass = factor.basis**2 @ lost.astype(Y.dtype)
+    dependent = (lam == 0) & (jnp.sum(jnp.where(data.weights > 0, mass, 0)) > 0.5)
+    scale = jnp.where(dependent, jnp.where(lost, 1, jnp.inf), factor.scale)
+    left = jnp.where(dependent, mass, left)[:, None] * jnp.where(positive, data.root[:, None], 1)
+    left = jnp.where(left > 0, left, jnp.nan)
+    moments = cross(factor.basis, scaled)
+    return _Pair(jnp.zeros_like(Y), -factor.basis, moments, scale, jnp.where(positive, left, 1), fit)
 
 
-def _interpolation_limit(fit, data, Y, lam, inverse):
-    """At λ = 0 with dependent rows, directions that the fit cannot reach outweigh all others."""
-    lost = jnp.where(jnp.isinf(fit.factor.scale), fit.factor.basis, 0)
-    mass = jnp.sum(lost**2, axis=1, keepdims=True)
-    dependent = (lam == 0) & (jnp.sum(jnp.where(data.weights > 0, mass[:, 0], 0)) > 0.5)
-    lost_part = lost @ linalg.cross(lost, data.root[:, None] * Y)
-    use = dependent & (mass > jnp.sqrt(jnp.finfo(Y.dtype).eps))
-    return jnp.where(use, lost_part, fit.dual), jnp.where(use, mass, inverse)
+def _residuals(pair: _Pair, data: Centred, matrix: Gram, Y: Array, weighted: bool) -> Array:
+    """Differentiable residuals (n, t), up to the pair's factor; samples of weight zero have their ordinary ones."""
+    if not matrix.dual:
+        return Y - data.X @ pair.fit.coef
+    found = pair.start - pair.basis @ (pair.moments / pair.scale[:, None])
+    residuals = with_derivative_of(found, pair.fit.dual)
+    if not weighted:
+        return residuals
+    absent = (data.weights <= 0)[:, None]
+    ordinary = lax.cond(jnp.any(absent), lambda: Y - data.X @ pair.fit.coef, lambda: jnp.zeros_like(Y))
+    return jnp.where(absent, ordinary, residuals)
 
 
-def _loo_of(data, matrix, omega, Y, lam):
-    residuals, left = _residual_pair(data, matrix, Y, lam, omega)
-    return jnp.where(data.valid & (lam >= 0), residuals / left, jnp.nan)
+def _loo_of(data, matrix, omega, weighted, Y, lam):
+    pair = _pair(data, matrix, Y, lam, omega)
+    errors = _residuals(pair, data, matrix, Y, weighted) / pair.left
+    return jnp.where(data.valid & (lam >= 0), errors, jnp.nan)
 
 
 @partial(jax.jit, static_argnames="intercept")
 def _loo(X, Y, weights, lam, omega, intercept):
     data = center(X, Y, weights, intercept)
-    return over_targets(partial(_loo_of, data, _gram(data, omega, intercept), omega), data.Y, lam)
+    return over_targets(partial(_loo_of, data, _gram(data, omega, intercept), omega, weights is not None), data.Y, lam)
 
 
 @partial(jax.jit, static_argnames="intercept")
@@ -148,10 +184,52 @@ def _loo_score(X, Y, weights, lam, omega, intercept):
     matrix = _gram(data, omega, intercept)
 
     def one(Y, lam):
-        errors = _loo_of(data, matrix, omega, Y, lam)
-        return squares(data, errors) / data.total
+        pair = _pair(data, matrix, Y, lam, omega)
+        errors = _residuals(pair, data, matrix, Y, weights is not None) / pair.left
+        frugal = _sum_of_squares(*lax.stop_gradient((*pair[:-1], data.weights)))
+        score = with_derivative_of(frugal, squares(data, errors)) / data.total
+        return jnp.where(data.valid & (lam >= 0), score, jnp.nan)
 
     return over_targets(one, data.Y, lam)
+
+
+@sees_lanes
+def _sum_of_squares(start, basis, moments, scale, left, weights):
+    """Σ v ((start − basis (moments/scale))/left)² (t,), over the lanes of λ a few at a time."""
+    args = (start, moments, scale, left)
+    rank = scale.ndim - 1
+    lanes = jnp.broadcast_shapes(*(a.shape[:rank] for a in (*args, basis, weights)))
+    own, shared = split_axes([basis.shape[:rank], weights.shape[:rank]])
+    own_shape, shared_shape = (tuple(lanes[i] for i in axes) for axes in (own, shared))
+    columns = start.shape[-1]
+
+    def gather(a):
+        core = a.shape[rank:]
+        varies = any(a.shape[i] > 1 for i in shared)
+        shape = own_shape + (shared_shape if varies else (1,) * len(shared))
+        a = jnp.broadcast_to(a.transpose(*own, *shared, *range(rank, a.ndim)), shape + core)
+        return a.reshape(math.prod(own_shape), -1, *core)
+
+    def one(start, moments, scale, left, basis, weights):
+        basis, weights = basis[0], weights[0]
+
+        def sums(lane):
+            start, moments, scale, left = (a[0] if len(a) == 1 else b for a, b in zip(stacked, lane, strict=True))
+            residuals = start - basis @ (moments / scale[:, None])
+            return (weights / left[:, 0] ** 2) @ residuals**2
+
+        stacked = (start, moments, scale, left)
+        count = math.prod(shared_shape)
+        lane_args = tuple(jnp.zeros((count, 1), a.dtype) if len(a) == 1 else a for a in stacked)
+        together = min(count, BLOCK // columns)
+        if together < 2:
+            return lax.map(sums, lane_args)
+        return lax.map(sums, lane_args, batch_size=int(together))
+
+    result = map_lanes(one, *(gather(a) for a in (*args, basis, weights)))
+    result = result.reshape(*own_shape, *shared_shape, columns)
+    order = sorted(range(rank), key=lambda axis: (own + shared)[axis])
+    return result.transpose(*order, rank)
 
 
 @partial(jax.jit, static_argnames="intercept")
@@ -161,7 +239,11 @@ def _gcv(X, Y, weights, lam, omega, intercept):
     count = jnp.sum(data.weights > 0)
 
     def one(Y, lam):
-        residuals, left = _residual_pair(data, matrix, Y, lam, omega)
+        pair = _pair(data, matrix, Y, lam, omega)
+        residuals = _residuals(pair, data, matrix, Y, weights is not None)
+        root = jnp.where(data.weights > 0, data.root, 1)[:, None]
+        left = pair.left / root if matrix.dual else pair.left
+        residuals = residuals / root if matrix.dual else residuals
         freedom = jnp.sum(jnp.where((data.weights > 0)[:, None], left, 0))
         score = count * squares(data, residuals) / freedom**2
         return jnp.where(data.valid & (lam >= 0), score, jnp.nan)
