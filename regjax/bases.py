@@ -39,7 +39,7 @@ def _knots(knots: Any, least: int) -> Array:
     if array.ndim != 1 or len(array) < least:
         raise ValueError(f"knots has shape {array.shape}: it takes at least {least} numbers, (m,)")
     check_finite("knots", array)
-    require(jnp.all(jnp.diff(array) > 0), "knots must be strictly increasing")
+    require(lambda k: jnp.all(jnp.diff(k) > 0), array, message="knots must be strictly increasing")
     return array
 
 
@@ -299,7 +299,7 @@ class Fourier:
         if self.num < 1:
             raise ValueError(f"num must be at least 1, got {self.num}")
         period = as_float_array("period", self.period)
-        require(period > 0, f"period must be positive, got {period}")
+        require(lambda t: t > 0, period, message=f"period must be positive, got {period}")
         return 2 * jnp.pi * jnp.arange(1, self.num + 1) / period
 
     def design(self, x: Any) -> Array:

@@ -1,5 +1,6 @@
 """Checks of arguments: outside of `jit` a bad one raises, with its name, what it got and what it takes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,26 +34,30 @@ def as_float_array(name: str, value: Any) -> Array:
     return array
 
 
-def require(condition: Any, message: str) -> None:
-    """Raise `ValueError(message)` unless the condition holds; traced conditions pass."""
-    if is_concrete(condition) and not bool(condition):
-        raise ValueError(message)
-
-
-def check_finite(name: str, array: Array, rows: Array | None = None) -> None:
-    """Raise if `array` (n, ...) has NaN or infinities, in the given rows (a mask) only if there are any."""
-    if not is_concrete(array, rows):
+def require(predicate: Callable[..., Any], *arrays: Any, message: str) -> None:
+    """Raise `ValueError(message)` unless `predicate(*arrays)` holds; traced arrays pass."""
+    if not is_concrete(*arrays):
         return
-    bad = ~jnp.isfinite(array)
-    if rows is not None:
-        bad &= rows.reshape(-1, *(1,) * (array.ndim - 1))
-    if bool(jnp.any(bad)):
-        first = tuple(int(i) for i in np.argwhere(np.asarray(bad))[0])
-        what = "NaN" if bool(jnp.any(jnp.isnan(array) & bad)) else "infinity"
-        raise ValueError(
-            f"{name} contains {what}: {int(bad.sum())} of {array.size} values are not finite, the first at {first}."
-            " Remove those samples, or give them weight 0"
-        )
+    with jax.ensure_compile_time_eval():  # also for constants inside jit
+        if not bool(predicate(*arrays)):
+            raise ValueError(message)
+
+
+def check_finite(name: str, array: Array, weights: Array | None = None) -> None:
+    """Raise if `array` (n, ...) has NaN or infinities, in rows of positive weight if there are weights."""
+    if not is_concrete(array, weights):
+        return
+    with jax.ensure_compile_time_eval():
+        bad = ~jnp.isfinite(array)
+        if weights is not None:
+            bad &= (weights > 0).reshape(-1, *(1,) * (array.ndim - 1))
+        if bool(jnp.any(bad)):
+            first = tuple(int(i) for i in np.argwhere(np.asarray(bad))[0])
+            what = "NaN" if bool(jnp.any(jnp.isnan(array) & bad)) else "infinity"
+            raise ValueError(
+                f"{name} contains {what}: {int(bad.sum())} of {array.size} values are not finite, the first at {first}."
+                " Remove those samples, or give them weight 0"
+            )
 
 
 def check_strength(name: str, value: Any, dtype: Any, num_targets: int | None = None) -> Array:
@@ -61,5 +66,5 @@ def check_strength(name: str, value: Any, dtype: Any, num_targets: int | None = 
     if array.ndim and (num_targets is None or array.shape != (num_targets,)):
         takes = "a scalar" if num_targets is None else f"a scalar or one value per target, shape ({num_targets},)"
         raise ValueError(f"{name} has shape {array.shape}: it takes {takes} (use jax.vmap for a grid)")
-    require(jnp.all(array >= 0), f"{name} must be non-negative and not NaN, got {array}")
+    require(lambda a: jnp.all(a >= 0), array, message=f"{name} must be non-negative and not NaN, got {array}")
     return array

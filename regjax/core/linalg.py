@@ -97,7 +97,9 @@ def _factor_spectrum(A: Array, spectrum: Spectrum, lams: Array) -> tuple[Array, 
         logdet = jnp.sum(jnp.log(jnp.where(spectrum.kept, scale, 1)))
         deficient = (lam == 0) & ~jnp.all(spectrum.kept)
         status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-        return scale, logdet, jnp.where(jnp.isnan(logdet), Status.ILL_CONDITIONED, status).astype(jnp.int32)
+        status = jnp.where(jnp.isnan(logdet), Status.ILL_CONDITIONED, status)
+        finite = jnp.all(jnp.isfinite(spectrum.values))
+        return scale, logdet, jnp.where(finite, status, Status.NON_FINITE).astype(jnp.int32)
 
     return jax.vmap(one)(lams)
 

@@ -134,15 +134,17 @@ def _lstsq_one(X: Array, Y: Array, weights: Array, intercept: bool) -> LeastSqua
     if p <= n:
         coef = lax.cond(rank < p, lambda: _smallest(coef, scale, Vt, kept), lambda: coef)
     residuals = doubled.add(doubled.pair(Y), doubled.negate(product(design, theta))).high
-    moved = jnp.max(jnp.abs(steps[-1])) > jnp.sqrt(eps) * jnp.max(jnp.abs(coef))
     # what a rounding of the data, as it was given, can do to the scaled coefficients (Björck 1996, §1.4)
     smallest = jnp.min(jnp.where(kept, singular, jnp.inf))
     rounding = eps * jnp.max(scale * jnp.sqrt(jnp.einsum("i,ij,ij->j", weights, X, X)))
-    length = _norm(jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1), 0)[:, None] * coef)
-    left = _norm(root[:, None] * residuals)
-    change = (rounding * length + eps * _norm(root[:, None] * Y)) / smallest + rounding * left / smallest**2
+    unscale = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1), 0)[:, None]
+    length, left, whole = _norm(unscale * coef), _norm(root[:, None] * residuals), _norm(root[:, None] * Y)
+    change = (rounding * length + eps * whole) / smallest + rounding * left / smallest**2
     spread = _norm(root[:, None] * Y - jnp.outer(unit, unit @ (root[:, None] * Y)))
-    fragile = moved | jnp.any(change > 1e-2 * jnp.maximum(length, 1e-3 * spread / singular[0]))
+    size = jnp.maximum(length, 1e-3 * spread / singular[0])
+    moved = _norm(unscale * steps[-1]) > jnp.sqrt(eps) * size
+    varies = spread > 8 * eps * whole
+    fragile = jnp.any(varies & (moved | (change > 1e-2 * size)))
     # a direction dropped though it stands above the rounding of the data is a guess, not a dependence
     fragile |= jnp.max(jnp.where(kept, 0, singular)) > 2 * jnp.maximum(rounding, eps * singular[0])
     status = jnp.where(rank < p, Status.RANK_DEFICIENT, Status.CONVERGED)

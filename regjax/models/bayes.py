@@ -121,10 +121,10 @@ def _check_variance(name: str, value: Any, dtype: Any, shapes: list[tuple[int, .
         raise ValueError(f"{name} has shape {array.shape}: it takes {' or '.join(map(str, shapes))}")
     check_finite(name, array.reshape(-1))
     if array.ndim < 2:
-        require(jnp.all(array > 0), f"{name} is a variance and must be positive, got {array}")
+        require(lambda a: jnp.all(a > 0), array, message=f"{name} is a variance and must be positive, got {array}")
     else:
-        require(jnp.allclose(array, array.T, atol=0, rtol=1e-4), f"{name} must be a symmetric matrix")
-        require(jnp.all(jnp.diagonal(array) > 0), f"{name} must have a positive diagonal")
+        require(lambda a: jnp.allclose(a, a.T, rtol=1e-4), array, message=f"{name} must be a symmetric matrix")
+        require(lambda a: jnp.all(jnp.diagonal(a) > 0), array, message=f"{name} must have a positive diagonal")
     return array
 
 
@@ -336,29 +336,38 @@ def _maximize_evidence(scaled_x, scaled_y, count):
     else:
         energy = jnp.where(d > 0, cross(spectrum.vectors, cross(scaled_x, scaled_y)) ** 2 / jnp.where(d > 0, d, 1), 0)
     energy = jnp.where(d > 0, energy, 0)
-    rest = jnp.maximum(jnp.sum(scaled_y**2, axis=0) - jnp.sum(energy, axis=0), 0)
+    whole = jnp.sum(scaled_y**2, axis=0)
+    rest = whole - jnp.sum(energy, axis=0)
+    rest = jnp.where(rest > 10 * len(scaled_y) * jnp.finfo(d.dtype).eps * whole, rest, 0)
+    rank = jnp.sum(d > 0)
 
-    def parts(log_lam):
-        lam = jnp.exp(log_lam)
-        squares = rest + jnp.sum(energy * lam / (d + lam), axis=0)
-        return lam, squares
+    def shares(log_lam):
+        """λ/(d + λ), and the penalized squares rest + Σ energy λ/(d + λ)."""
+        share = jnp.exp(log_lam) / (d + jnp.exp(log_lam))
+        return share, rest + jnp.sum(energy * share, axis=0)
 
     def value(log_lam):
-        lam, squares = parts(log_lam)
-        return -(count * jnp.log(squares) + jnp.sum(jnp.log1p(d / lam), axis=0)) / 2
+        share, squares = shares(log_lam)
+        return (jnp.sum(jnp.where(d > 0, jnp.log(share), 0), axis=0) - count * jnp.log(squares)) / 2
 
-    def slope(log_lam):
-        lam, squares = parts(log_lam)
-        fall = jnp.sum(energy * lam * d / (d + lam) ** 2, axis=0)
-        return (jnp.sum(d / (d + lam), axis=0) - count * fall / squares) / 2
+    def slope(log_lam):  # written so that nothing cancels where λ is small and the fit can interpolate
+        share, squares = shares(log_lam)
+        shrunk = jnp.sum(jnp.where(d > 0, share, 0), axis=0)
+        return (rank - count - shrunk + count * (rest + jnp.sum(energy * share**2, axis=0)) / squares) / 2
 
     top = jnp.log(jnp.max(d))
-    reach = jnp.log(jnp.finfo(d.dtype).eps)
-    grid = jnp.linspace(top + 0.8 * reach, top - 0.8 * reach, 129)[:, None] + jnp.zeros_like(rest)
-    best = jnp.argmax(jax.vmap(value)(grid), axis=0)
-    spacing = grid[1, 0] - grid[0, 0]
-    middle = jnp.take_along_axis(grid, best[None], axis=0)[0]
-    inside = (best > 0) & (best < len(grid) - 1)
+    reach = -0.8 * jnp.log(jnp.finfo(d.dtype).eps)
+    grid = jnp.linspace(top - reach, top + reach, 129)[:, None] + jnp.zeros_like(rest)
+    values, slopes = jax.vmap(value)(grid), jax.vmap(slope)(grid)
+    # the evidence may have several maxima: each lies where the slope changes its sign, or at an end
+    edge = jnp.full_like(values[:1], -jnp.inf)
+    peak = jnp.where((slopes[:-1] > 0) & (slopes[1:] <= 0), jnp.maximum(values[:-1], values[1:]), -jnp.inf)
+    low_end = jnp.where(slopes[:1] <= 0, values[:1], edge)
+    high_end = jnp.where(slopes[-1:] > 0, values[-1:], edge)
+    best = jnp.argmax(jnp.concatenate([low_end, peak, high_end]), axis=0)
+    inside = (best > 0) & (best < len(grid))
+    left = jnp.clip(best - 1, 0, len(grid) - 2)
+    bracket = tuple(jnp.take_along_axis(grid, (left + k)[None], axis=0)[0] for k in (0, 1))
 
     def step(bracket):
         low, high = bracket
@@ -368,7 +377,8 @@ def _maximize_evidence(scaled_x, scaled_y, count):
         return (low, high), jnp.max(jnp.where(inside, high - low, 0))
 
     tol = 4 * jnp.finfo(d.dtype).eps * jnp.maximum(jnp.abs(top), 1)
-    result = iterate(step, (middle - spacing, middle + spacing), tol=tol, max_iter=80, patience=3)
+    result = iterate(step, bracket, tol=tol, max_iter=80, patience=3)
     low, high = result.state
+    end = jnp.where(best == 0, grid[0], grid[-1])
     status = jnp.where(inside, Status.CONVERGED, Status.BOUNDARY)
-    return jnp.where(inside, (low + high) / 2, middle), result.num_iter, status.astype(jnp.int32)
+    return jnp.where(inside, (low + high) / 2, end), result.num_iter, status.astype(jnp.int32)

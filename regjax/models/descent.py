@@ -59,8 +59,8 @@ def gradient_descent(
         if value.ndim:
             raise ValueError(f"{name} has shape {value.shape}: it takes a scalar (use jax.vmap for a grid)")
         check_finite(name, value[None])
-    require(eta > 0, f"step must be positive, got {eta}")
-    require(count >= 0, f"num_steps must be non-negative, got {count}")
+    require(lambda a: a > 0, eta, message=f"step must be positive, got {eta}")
+    require(lambda a: a >= 0, count, message=f"num_steps must be non-negative, got {count}")
     start = jnp.zeros((samples.X.shape[1], samples.Y.shape[1]), dtype)
     if init is not None:
         trailing = () if samples.single else (samples.Y.shape[1],)
@@ -88,6 +88,7 @@ def _descend(X, Y, weights, eta, count, start, intercept):
         spectrum = linalg.spectrum(matrix, root)
         residuals = data.scaled_y - scaled @ start
         coef = start + cross(scaled, linalg.apply_function(_filter, spectrum, matrix, residuals, theta))
+    coef = jnp.where(data.size[:, None] > 0, coef, start)
     residuals = data.Y - data.X @ coef
     gradient = cross(data.X, data.weights[:, None] * residuals)
     positive = spectrum.kept & (spectrum.values > 0)
@@ -135,7 +136,7 @@ def max_step(X: Any, *, weights: Any = None, intercept: bool = True) -> Array:
     matrix, _ = ravel_design(X)
     if weights is not None:
         weights = check_weights(weights, len(matrix), matrix.dtype)
-    check_finite("X", matrix, None if weights is None else weights > 0)
+    check_finite("X", matrix, weights)
     return _max_step(matrix, weights, intercept)
 
 

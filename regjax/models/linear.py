@@ -121,7 +121,7 @@ def ridge(X: Any, y: Any, lam: Any, *, weights: Any = None, intercept: bool = Tr
     if isinstance(lam, (dict, list, tuple)):
         _, structure = ravel_design(X)
         strengths = broadcast_strengths("lam", lam, structure)
-        require(jnp.all(strengths >= 0), f"lam must be non-negative and not NaN, got {lam}")
+        require(lambda s: jnp.all(s >= 0), strengths, message=f"lam must be non-negative and not NaN, got {lam}")
         return tikhonov(X, y, 1.0, penalty=jnp.diag(strengths), weights=weights, intercept=intercept)
     return _solve(X, y, lam, (None, None), weights, intercept)
 
@@ -234,7 +234,7 @@ def condition_number(X: Any, lam: Any = 0.0, *, weights: Any = None, intercept: 
         )
     if weights is not None:
         weights = check_weights(weights, len(matrix), matrix.dtype)
-    check_finite("X", matrix, None if weights is None else weights > 0)
+    check_finite("X", matrix, weights)
     return _condition_number(matrix, check_strength("lam", lam, matrix.dtype), weights, intercept)
 
 

@@ -56,7 +56,8 @@ def fit_one(data: Centred, Y: Array, matrix: Gram, lam: Array, penalty: Array | 
     factor = linalg.factorize(matrix.matrix, lam, penalty=penalty, root=matrix.root)
     if not matrix.dual:
         moments = cross(data.X * data.weights[:, None], Y)
-        return Fit(linalg.solve(factor, matrix.matrix, moments, lam, penalty), None, factor)
+        coef = linalg.solve(factor, matrix.matrix, moments, lam, penalty)
+        return Fit(coef if penalty is not None else jnp.where(data.size[:, None] > 0, coef, 0), None, factor)
     dual = linalg.solve(factor, matrix.matrix, data.root[:, None] * Y, lam)
     coef = cross(data.scaled_x, dual)
     return Fit(
@@ -117,7 +118,7 @@ class Certificate(NamedTuple):
 
 def certificate(data: Centred, Y: Array, gradient: Array, gap: Array, objective: Array, status: Array) -> Certificate:
     """The certificate of a point with this gradient (p, t)."""
-    size = jnp.sqrt(squares(data, data.X))[:, None]
+    size = jnp.sqrt(data.size)[:, None]
     unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
     null_gradient = cross(data.weights[:, None] * data.X, Y)
     slope, null_slope = (jnp.max(jnp.abs(g) * unit, axis=0) for g in (gradient, null_gradient))
@@ -182,8 +183,7 @@ def summarize(
     if certified:
         status = jnp.where(succeeded(status) & (residual > tolerance), Status.ILL_CONDITIONED, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.isfinite(residual)
-    named = (status == Status.ILL_CONDITIONED) | (status == Status.INVALID)
-    status = jnp.where(finite | named, status, Status.NON_FINITE)
+    status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
     valid = data.valid & jnp.all(lam >= 0)
     coef, intercept = (jnp.where(valid, a, jnp.nan) for a in (coef, intercept))
     return Solution(

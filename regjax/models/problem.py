@@ -75,12 +75,10 @@ def check_samples(X: Any, y: Any, weights: Any = None) -> Samples:
     if target.ndim == 2 and target.shape[1] == 0:
         raise ValueError(f"y has shape {target.shape}: it takes at least one target")
     dtype = jnp.result_type(matrix, target)
-    rows = None
     if weights is not None:
         weights = check_weights(weights, n, dtype)
-        rows = weights > 0
-    check_finite("X", matrix, rows)
-    check_finite("y", target, rows)
+    check_finite("X", matrix, weights)
+    check_finite("y", target, weights)
     Y = target.astype(dtype).reshape(n, -1)
     return Samples(matrix.astype(dtype), Y, weights, structure, target.ndim == 1)
 
@@ -90,9 +88,13 @@ def check_weights(weights: Any, num_samples: int, dtype: Any) -> Array:
     array = as_float_array("weights", weights).astype(dtype)
     if array.shape != (num_samples,):
         raise ValueError(f"weights has shape {array.shape}: it takes one per sample, ({num_samples},)")
-    require(jnp.all(array >= 0), "weights must be non-negative and not NaN")
+    require(lambda v: jnp.all(v >= 0), array, message="weights must be non-negative and not NaN")
     check_finite("weights", array)
-    require(jnp.any(array > 0), "weights are all zero: at least one sample must have a positive weight")
+    require(
+        lambda v: jnp.any(v > 0),
+        array,
+        message="weights are all zero: at least one sample must have a positive weight",
+    )
     return array
 
 
@@ -105,6 +107,7 @@ class Centred(NamedTuple):
         weights: v (n,). root: √v.
         mean_x, mean_y: what was subtracted; zero without an intercept.
         total: Σv. unit: √(v/Σv), the direction of the intercept; zero without one.
+        size: Σᵢ vᵢxᵢⱼ² for each column (p,).
         valid: whether the weights are (non-negative, not all zero).
     """
 
@@ -116,6 +119,7 @@ class Centred(NamedTuple):
     mean_y: Array
     total: Array
     unit: Array
+    size: Array
     valid: Array
 
     def intercept_of(self, coef: Array) -> Array:
@@ -144,12 +148,16 @@ def center(X: Array, Y: Array, weights: Array | None, intercept: bool) -> Centre
     total = jnp.sum(v)
     if not intercept:
         mean_x, mean_y = jnp.zeros_like(X[0]), jnp.zeros_like(Y[0])
-        return Centred(X, Y, v, root, mean_x, mean_y, total, jnp.zeros_like(v), valid)
+        return Centred(X, Y, v, root, mean_x, mean_y, total, jnp.zeros_like(v), _column_squares(X, v), valid)
     (X, mean_x), (Y, mean_y) = (_subtract_mean(a, v, total) for a in (X, Y))
-    size = jnp.einsum("i,ij,ij->j", v, X, X)
+    size = _column_squares(X, v)
     constant = size <= (4 * jnp.finfo(X.dtype).eps * mean_x) ** 2 * total
-    X = jnp.where(constant, 0, X)
-    return Centred(X, Y, v, root, mean_x, mean_y, total, root / jnp.sqrt(total), valid)
+    X, size = jnp.where(constant, 0, X), jnp.where(constant, 0, size)
+    return Centred(X, Y, v, root, mean_x, mean_y, total, root / jnp.sqrt(total), size, valid)
+
+
+def _column_squares(X: Array, v: Array) -> Array:
+    return jnp.einsum("i,ij,ij->j", v, X, X)
 
 
 def silence(a: Array, weights: Array) -> Array:

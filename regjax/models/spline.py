@@ -93,6 +93,16 @@ def _merge_ties(x, Y, v):
     return first, width, jnp.where(index < count, known, spare), mass, moment, count
 
 
+def _extend(knots, values, bend, count):
+    """Values at the spare knots on the line that goes on from the last real one."""
+    last = count - 1
+    h = knots[last] - knots[last - 1]
+    before = jnp.where(count > 2, bend[jnp.maximum(last - 2, 0)], 0)
+    slope = (values[last] - values[last - 1]) / h + h / 6 * before
+    line = values[last] + (knots - knots[last])[:, None] * slope
+    return jnp.where((jnp.arange(len(knots)) < count)[:, None], values, line)
+
+
 @jax.jit
 def _smooth(x, Y, weights, lam):
     """Reinsch's equations (R + λQᵀW⁻¹Q)γ = Qᵀy for the second derivatives γ, in the form (M + I/λ)z = b.
@@ -117,6 +127,8 @@ def _smooth(x, Y, weights, lam):
     factor = linalg.factorize(M, shift, root=(C,))
     z = linalg.solve(factor, M, b, shift)
     values = means - unroot[:, None] * cross(C, z)
+    bend = jax.scipy.linalg.solve_triangular(lower, b - M @ z, lower=True, trans=1)  # f″ at the inner knots
+    values = _extend(knots, values, bend, count)
     freedom = count - jnp.sum(linalg.quad_diag(factor, M, C.T, shift))
     place = jnp.argmin(jnp.abs(knots[None, :] - ((x - first) / width)[:, None]), axis=1)
     residuals = Y - values[place]

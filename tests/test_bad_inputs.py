@@ -1,0 +1,213 @@
+"""Bad and extreme inputs: a clear error outside jit, a status inside, and never a wrong number in silence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import regjax
+from regjax import Status
+from tests.problems import assert_close, problem
+
+X, y, V = problem(12, 3)
+rng = np.random.default_rng(0)
+
+FITS = {
+    "ols": lambda X, y, **k: regjax.ols(X, y, **k),
+    "ridge": lambda X, y, **k: regjax.ridge(X, y, 0.5, **k),
+    "tikhonov": lambda X, y, **k: regjax.tikhonov(X, y, 0.5, jnp.ones(3), **k),
+    "ridge_ball": lambda X, y, **k: regjax.ridge_ball(X, y, 0.5, **k),
+    "gradient_descent": lambda X, y, **k: regjax.gradient_descent(X, y, 1e-3, 10, **k),
+    "bayes_linear": lambda X, y, **k: regjax.bayes_linear(X, y, 0.5, 1.0, **k),
+    "bayes_linear_fit": lambda X, y, **k: regjax.bayes_linear_fit(X, y, **k),
+    "loo_residuals": lambda X, y, **k: regjax.loo_residuals(X, y, 0.5, **k),
+    "gcv": lambda X, y, **k: regjax.gcv(X, y, 0.5, **k),
+}
+every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+
+BAD = {
+    "NaN in X": (lambda fit: fit(X.at[3, 1].set(jnp.nan), y), r"X contains NaN: 1 of 36 .* at \(3, 1\)"),
+    "infinity in X": (lambda fit: fit(X.at[3, 1].set(jnp.inf), y), "X contains infinity"),
+    "NaN in y": (lambda fit: fit(X, y.at[0].set(jnp.nan)), "y contains NaN"),
+    "too few y": (lambda fit: fit(X, y[:-1]), "y has 11 samples, but X has 12"),
+    "y of three axes": (lambda fit: fit(X, y[:, None, None]), r"y has shape \(12, 1, 1\)"),
+    "no samples": (lambda fit: fit(X[:0], y[:0]), "X has 0 samples and 3 columns"),
+    "no columns": (lambda fit: fit(X[:, :0], y), "X has 12 samples and 0 columns"),
+    "no targets": (lambda fit: fit(X, jnp.zeros((12, 0))), r"y has shape \(12, 0\)"),
+    "scalar X": (lambda fit: fit(1.0, y), "X is a scalar"),
+    "text": (lambda fit: fit(X, np.array(["a"] * 12)), "y has dtype <U1: it takes numbers"),
+    "complex": (lambda fit: fit(X + 1j, y), "X has dtype complex.*real"),
+    "negative weights": (lambda fit: fit(X, y, weights=V.at[0].set(-1.0)), "weights must be non-negative"),
+    "NaN weights": (lambda fit: fit(X, y, weights=V.at[0].set(jnp.nan)), "weights must be non-negative and not NaN"),
+    "zero weights": (lambda fit: fit(X, y, weights=0 * V), "weights are all zero"),
+    "too few weights": (lambda fit: fit(X, y, weights=V[:-1]), r"weights has shape \(11,\)"),
+}
+
+
+@every_fit
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data_raises_and_names_the_argument(fit, case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        call(fit)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: regjax.ridge(X, y, -1.0), "lam must be non-negative"),
+        (lambda: regjax.ridge(X, y, jnp.nan), "lam must be non-negative and not NaN"),
+        (lambda: regjax.ridge(X, y, jnp.ones(4)), r"lam has shape \(4,\).*jax.vmap"),
+        (lambda: regjax.ridge({"a": X}, y, {"a": -1.0}), "lam must be non-negative"),
+        (lambda: regjax.ridge({"a": X}, y, {"b": 1.0}), "lam takes a scalar"),
+        (lambda: regjax.ridge({"a": X, "b": y[:-1]}, y, 1.0), r"X\['b'\] has 11 samples"),
+        (lambda: regjax.ridge({}, y, 1.0), "X holds no arrays"),
+        (lambda: regjax.tikhonov(X, y, 1.0), "got neither"),
+        (lambda: regjax.tikhonov(X, y, 1.0, jnp.eye(3), penalty=jnp.eye(3)), "give one of them"),
+        (lambda: regjax.tikhonov(X, y, 1.0, jnp.eye(4)), r"gamma has shape \(4, 4\)"),
+        (lambda: regjax.tikhonov(X, y, 1.0, penalty=jnp.eye(4)), r"penalty has shape \(4, 4\)"),
+        (lambda: regjax.ridge_ball(X, y, -0.1), "radius must be non-negative"),
+        (lambda: regjax.loo_residuals(X, y, -1.0), "lam must be non-negative"),
+        (lambda: regjax.gradient_descent(X, y, 0.0, 3), "step must be positive"),
+        (lambda: regjax.gradient_descent(X, y, 0.1, -3), "num_steps must be non-negative"),
+        (lambda: regjax.gradient_descent(X, y, 0.1, 3, jnp.ones(2)), "init has a leaf of shape"),
+        (lambda: regjax.bayes_linear(X, y, 0.0, 1.0), "noise is a variance and must be positive"),
+        (lambda: regjax.bayes_linear(X, y, 1.0, -jnp.ones(3)), "prior is a variance"),
+        (lambda: regjax.bayes_linear(X, y, 1.0, jnp.ones((2, 2))), r"prior has shape \(2, 2\)"),
+        (lambda: regjax.bayes_linear(X, y, 1.0, jnp.triu(jnp.ones((3, 3)))), "prior must be a symmetric matrix"),
+        (lambda: regjax.smoothing_spline(X, y, 1.0), r"x has shape \(12, 3\)"),
+        (lambda: regjax.ols(X, y).params(X[:, :2]), r"coef has a leaf of shape \(3,\)"),
+        (lambda: regjax.inference(X, y, 3), "solution takes what ols returns"),
+        (lambda: regjax.encode_labels(["a", "a"]), "at least two classes"),
+        (lambda: regjax.encode_labels(["a", "b"], ["a", "c"]), r"labels has \['b'\]"),
+        (lambda: regjax.decode_scores(jnp.ones((3, 2)), ["a", "b", "c"]), r"it takes \(n, 3\)"),
+        (lambda: regjax.data.make_regression(jax.random.key(0), 5, 2, correlation=1.0), "correlation must be in"),
+        (lambda: regjax.condition_number(X[:0]), "X has 0 samples"),
+    ],
+)
+def test_bad_arguments_raise_and_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_inside_jit_the_lane_gets_its_status():
+    fit = jax.jit(lambda X, y, lam, v: regjax.ridge(X, y, lam, weights=v))
+    assert int(fit(X, y, -1.0, V).status) == Status.INVALID
+    assert int(fit(X, y, 1.0, -V).status) == Status.INVALID
+    assert int(fit(X, y, 1.0, 0 * V).status) == Status.INVALID
+    assert int(fit(X.at[0, 0].set(jnp.nan), y, 1.0, V).status) == Status.NON_FINITE
+    lanes = jax.vmap(lambda lam: regjax.ridge(X, y, lam))(jnp.array([1.0, -1.0, 2.0]))
+    assert lanes.status.tolist() == [0, Status.INVALID, 0]
+    assert np.all(np.isnan(lanes.params.coef[1]))
+    with pytest.raises(regjax.FitError, match=r"1 of 3 lanes \(1\): INVALID"):
+        regjax.check(lanes)
+
+
+@pytest.mark.parametrize("name", ["ols", "ridge", "tikhonov", "ridge_ball", "gradient_descent"])
+def test_constant_and_zero_columns_have_coefficient_zero(name):
+    constant = X.at[:, 1].set(7.3)
+    assert float(FITS[name](constant, y).params.coef[1]) == 0.0
+    zero = X.at[:, 1].set(0.0)
+    assert float(FITS[name](zero, y, intercept=False).params.coef[1]) == 0.0
+
+
+def test_duplicated_columns_share_evenly():
+    twice = jnp.column_stack([X, X[:, 0]])
+    for fit in (regjax.ols(twice, y), regjax.ridge(twice, y, 0.0), regjax.ridge(twice, y, 0.7)):
+        assert_close(fit.params.coef[0], fit.params.coef[3], f64=1e-12, f32=1e-4)
+        assert bool(fit.converged)
+
+
+def test_wide_at_zero_is_the_minimum_norm_interpolant_with_intercept():
+    wide, t, _ = problem(6, 40)
+    fit = regjax.ridge(wide, t, 0.0)
+    centred = np.asarray(wide, float) - np.asarray(wide, float).mean(0)
+    assert_close(fit.params.coef, np.linalg.pinv(centred) @ (np.asarray(t, float) - np.mean(t)), f32=1e-3)
+    assert_close(fit.params(wide), t, f32=1e-4)
+
+
+@pytest.mark.x64
+def test_columns_of_very_different_scale():
+    scale = np.array([1e-8, 1.0, 1e8])
+    truth = regjax.ols(X, y).params
+    assert_close(regjax.check(regjax.ols(X * scale, y)).params.coef * scale, truth.coef, f64=1e-10)
+    lam = 1e-10
+    x, t = np.asarray(X * scale) - np.mean(X * scale, axis=0), np.asarray(y) - np.mean(y)
+    unit = x / scale  # in units where the matrix is tame
+    expected = np.linalg.solve(unit.T @ unit + np.diag(lam / scale**2), unit.T @ t) / scale
+    found = regjax.check(regjax.ridge(X * scale, y, lam))
+    np.testing.assert_allclose(found.params.coef, expected, rtol=1e-9)
+    grid = jax.vmap(lambda lam: regjax.ridge(X * scale, y, lam))(jnp.array([lam, 1.0]))
+    right = np.allclose(grid.params.coef[0], expected, rtol=1e-4, atol=0)
+    assert right or not bool(grid.converged[0])  # right, or flagged: never silent
+
+
+def test_extreme_magnitudes():
+    large = 1e25 if X.dtype == jnp.float32 else 1e200
+    scaled = regjax.ols(X * large, y)
+    right = np.allclose(np.asarray(scaled.params.coef, float) * large, regjax.ols(X, y).params.coef, rtol=1e-3)
+    assert right or not bool(scaled.converged)
+    assert right or not bool(regjax.ridge(X * large, y, 1.0).converged)
+
+
+def test_float32_with_a_large_offset():
+    x = jnp.array([2017.0, 2018.0, 2019.0, 2020.0, 2021.0], jnp.float32)
+    for fit in (regjax.ols(x, x), regjax.ridge(x, x, 0.0)):
+        assert_close(fit.params(x), np.asarray(x), f64=1e-6, f32=1e-6)
+        assert_close(fit.params.coef, 1.0, f64=1e-5, f32=1e-5)
+    many = jnp.asarray(rng.normal(size=(5000, 2)) + 1000, jnp.float32)
+    fit = regjax.ridge(many, many @ jnp.array([1.0, -2.0], jnp.float32), 0.1)
+    assert_close(fit.params.coef, np.array([1.0, -2.0]), f64=1e-3, f32=1e-3)
+
+
+def test_degenerate_targets_and_samples():
+    for name in ("ols", "ridge", "ridge_ball"):
+        constant = FITS[name](X, jnp.full(12, 3.0))
+        assert bool(constant.converged)
+        assert_close(constant.params.coef, jnp.zeros(3), scale=1.0, f64=1e-12, f32=1e-5)
+        assert_close(constant.params.intercept, 3.0, f32=1e-5)
+        alone = FITS[name](X[:1], y[:1])
+        assert bool(alone.converged)
+        assert_close(alone.params.coef, jnp.zeros(3), scale=1.0)
+        assert_close(alone.params.intercept, y[0])
+        nothing = FITS[name](jnp.zeros((5, 2)), jnp.arange(5.0))
+        assert_close(nothing.params.coef, jnp.zeros(2), scale=1.0)
+        assert bool(nothing.converged)
+
+
+@every_fit
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float16"])
+def test_integers_and_halves_are_cast(fit, dtype):
+    whole = np.abs(rng.integers(0, 2 if dtype == "bool" else 9, size=(12, 3))).astype(dtype)
+    a, b = fit(whole, y), fit(jnp.asarray(whole, y.dtype), y)
+    leaves = [leaf for leaf in jax.tree.leaves(a) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    others = [leaf for leaf in jax.tree.leaves(b) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    assert_close(leaves[0], others[0], f64=1e-4)
+
+
+def test_targets_as_a_column_are_not_broadcast():
+    fit = regjax.ridge(X, y[:, None], 0.5)
+    assert fit.params.coef.shape == (3, 1)
+    assert fit.params(X).shape == (12, 1)
+    assert_close(fit.params.coef[:, 0], regjax.ridge(X, y, 0.5).params.coef)
+
+
+@pytest.mark.x64
+def test_gradients_at_equal_singular_values():
+    orthonormal = jnp.asarray(np.linalg.qr(rng.normal(size=(8, 3)))[0])
+    t = jnp.asarray(rng.normal(size=8))
+    losses = {
+        "ols": lambda X: jnp.sum(regjax.ols(X, t, intercept=False).params.coef ** 2),
+        "ridge": lambda X: jnp.sum(regjax.ridge(X, t, 0.5, intercept=False).params.coef ** 2),
+        "grid": lambda X: jnp.sum(
+            jax.vmap(lambda lam: regjax.ridge(X, t, lam, intercept=False).params.coef)(jnp.array([0.5, 1.0])) ** 2
+        ),
+        "descent": lambda X: jnp.sum(regjax.gradient_descent(X, t, 0.3, 4, intercept=False).params.coef ** 2),
+        "loo": lambda X: jnp.sum(regjax.loo_residuals(X, t, 0.5, intercept=False) ** 2),
+    }
+    direction = jnp.asarray(rng.normal(size=(8, 3)))
+    for name, loss in losses.items():
+        slope = jnp.vdot(jax.grad(loss)(orthonormal), direction)
+        h = 1e-6
+        finite = (loss(orthonormal + h * direction) - loss(orthonormal - h * direction)) / (2 * h)
+        np.testing.assert_allclose(slope, finite, rtol=1e-6, atol=1e-8, err_msg=name)
