@@ -138,6 +138,8 @@ class BSpline:
         """Ω of the given order and kind."""
         size = len(self.knots) + self.degree - 1
         if self.kind == "difference":
+            if not 1 <= self.order < size:
+                raise ValueError(f"order must be from 1 to {size - 1}, got {self.order}")
             difference = jnp.diff(jnp.eye(size), n=self.order, axis=0)
             omega = difference.T @ difference
         elif self.kind == "derivative":
@@ -156,8 +158,8 @@ class BSpline:
 
     def _evaluate(self, x: Array, degree: int) -> Array:
         """All B-splines of a degree up to `self.degree` on the padded knots, by the recursion of Cox and de Boor."""
-        t = self._padded()
-        piece = jnp.clip(jnp.searchsorted(self.knots, x, side="right") - 1, 0, len(self.knots) - 2) + self.degree
+        t, knots = self._padded(), _knots(self.knots, 2)
+        piece = jnp.clip(jnp.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2) + self.degree
         values = jax.nn.one_hot(piece, len(t) - 1, dtype=jnp.result_type(x, t))
         for k in range(1, degree + 1):
             left, right = t[: -k - 1], t[k + 1 :]
@@ -169,13 +171,15 @@ class BSpline:
     def _integrated_squares(self) -> Array:
         """∫ of products of derivatives, exact: Gauss's rule in each piece on splines of the lower degree."""
         t, low = self._padded(), self.degree - self.order
-        derive = jnp.eye(len(self.knots) + self.degree - 1)
+        derive = jnp.eye(len(self.knots) + self.degree - 1, dtype=t.dtype)
         for k in range(self.degree, low, -1):  # the coefficients of the derivative, one degree down
             derive = k * _divide(jnp.diff(derive, axis=0), (t[k + 1 : -1] - t[1 : -k - 1])[:, None])
             t = t[1:-1]
         nodes, weights = _gauss(low + 1)
-        width = jnp.diff(self.knots)
-        x = (self.knots[:-1, None] + width[:, None] * nodes).ravel()
+        knots = _knots(self.knots, 2)
+        nodes, weights = nodes.astype(knots.dtype), weights.astype(knots.dtype)
+        width = jnp.diff(knots)
+        x = (knots[:-1, None] + width[:, None] * nodes).ravel()
         mass = (width[:, None] * weights).ravel()
         splines = self._evaluate(x, low)
         inner = splines[:, self.order : splines.shape[1] - self.order]
@@ -299,12 +303,18 @@ class Fourier:
         if self.num < 1:
             raise ValueError(f"num must be at least 1, got {self.num}")
         period = as_float_array("period", self.period)
+        if period.ndim:
+            raise ValueError(f"period has shape {period.shape}: it takes a scalar")
         require(lambda t: t > 0, period, message=f"period must be positive, got {period}")
-        return 2 * jnp.pi * jnp.arange(1, self.num + 1) / period
+        return 2 * jnp.pi * jnp.arange(1, self.num + 1, dtype=period.dtype) / period
 
     def design(self, x: Any) -> Array:
         """(n, 2·num) for x (n,)."""
-        phase = _points(x)[:, None] * self._frequencies()
+        self._frequencies()
+        points = _points(x)
+        turns = points / jnp.asarray(self.period, points.dtype)
+        turns = turns - jnp.floor(turns)  # large x keep their digits
+        phase = 2 * jnp.pi * turns[:, None] * jnp.arange(1, self.num + 1, dtype=points.dtype)
         return jnp.concatenate([jnp.sin(phase), jnp.cos(phase)], axis=1)
 
     def penalty(self) -> Array:

@@ -150,6 +150,76 @@ def test_extreme_magnitudes():
     assert right or not bool(regjax.ridge(X * large, y, 1.0).converged)
 
 
+@pytest.mark.parametrize("power", [-160, 160])
+def test_squares_that_underflow_or_overflow_are_flagged(power):
+    factor = 10.0 ** (power if X.dtype == jnp.float64 else power // 8)
+    assert_close(regjax.ols(X * factor, y).params.coef * factor, regjax.ols(X, y).params.coef, f32=1e-4)
+    for lam in (0.0, 1.0):
+        assert not bool(regjax.ridge(X * factor, y, lam).converged)
+
+
+def test_a_column_that_varies_in_its_last_digits_is_not_constant():
+    base, step = (1e15, 1.0) if X.dtype == jnp.float64 else (1e6, 0.125)
+    x = jnp.asarray(base + step * np.arange(6))[:, None]
+    assert_close(regjax.ridge(x, jnp.arange(6.0), 0.0).params.coef, np.array([1 / step]), f32=1e-4)
+    assert_close(regjax.ols(x, jnp.arange(6.0)).params.coef, np.array([1 / step]), f32=1e-4)
+
+
+@pytest.mark.x64
+def test_one_tiny_lam_does_not_spoil_a_grid_on_a_rank_deficient_design():
+    """Directions in which the design is zero still have the penalty's λ: in leverages, evidence and derivatives."""
+    rows = np.array(
+        [[1.0, 2, 0, 1, 3, 1], [0, 1, 1, 2, 1, 0], [2, 1, 1, 0, 1, 1], [1, 1, 3, 1, 0, 2], [1, 1, 3, 1, 0, 2]]
+    )
+    t = jnp.array([1.0, 0, 2, 3, 1])
+    lams = jnp.array([1e-300, 1e-8, 1.0, 1e6, jnp.inf])
+    grid = jax.vmap(lambda lam: regjax.loo_residuals(rows, t, lam))(lams)
+    for lam, found in zip(lams, grid, strict=True):
+        assert_close(found, regjax.loo_residuals(rows, t, lam))
+    assert_close(grid[1, 3:], np.array([2.0, -2.0]), f64=1e-6)
+    assert_close(regjax.loo_residuals(rows, t, 0.0)[3:], np.array([2.0, -2.0]), f64=1e-7)
+    twins, b = jnp.array([[1.0, 1], [2, 2], [4, 4]]), jnp.array([1.0, 2, 3])
+    covariance = jax.vmap(lambda noise: regjax.bayes_linear(twins, b, noise, 1.0).params.covariance)(lams[1:3])
+    assert_close(covariance[0], np.array([[0.5, -0.5], [-0.5, 0.5]]), f64=1e-6)
+    direction = jnp.zeros((3, 2)).at[0, 1].set(1.0)
+    _, slope = jax.jvp(lambda X: regjax.ridge(X, b, 1e-4).params.coef, (twins,), (direction,))
+    x, h = np.asarray(twins), 1e-7
+    exact = lambda x: np.linalg.solve((c := x - x.mean(0)).T @ c + 1e-4 * np.eye(2), c.T @ np.asarray(b))  # noqa: E731
+    finite = (exact(x + h * np.asarray(direction)) - exact(x - h * np.asarray(direction))) / (2 * h)
+    assert_close(slope, finite, f64=1e-5)
+
+
+def test_intercept_follows_the_smallest_coefficients():
+    X = jnp.array([[1.0, 2.0], [3.0, 5.0]])
+    fit = regjax.ols(X, jnp.array([1.0, 2.0]))
+    assert_close(fit.params(X), jnp.array([1.0, 2.0]), f32=1e-5)
+    column = jnp.asarray(rng.normal(size=6))
+    dependent = jnp.stack([column, 10 * column + 5], axis=1)
+    least, penalized = regjax.ols(dependent, y[:6]), regjax.ridge(dependent, y[:6], 0.0)
+    assert_close(least.params.intercept, penalized.params.intercept, f32=1e-3)
+
+
+def test_statistics_that_do_not_exist_are_nan():
+    fit = regjax.ols(X[:4], y[:4])
+    assert np.all(np.isnan(regjax.inference(X[:4], y[:4], fit).t.coef))
+    constant = X.at[:, 1].set(2.0)
+    assert np.isnan(regjax.inference(constant, y, regjax.ols(constant, y)).t.coef[1])
+    assert np.isnan(regjax.loo_residuals(X[:1], y[:1], 0.5)[0])
+
+
+def test_nonlinear_gamma_and_unknown_labels_are_refused():
+    with pytest.raises(ValueError, match="linear function"):
+        regjax.tikhonov(X, y, 1.0, lambda w: w + 1)
+    with pytest.raises(ValueError, match=r"labels has \[7\]"):
+        regjax.encode_labels([1, 2, 7], [1, 2])
+    with pytest.raises(ValueError, match="scores contains NaN"):
+        regjax.decode_scores([np.nan, 1.0], ["a", "b"])
+
+
+def test_nested_lists_are_a_matrix():
+    assert_close(regjax.ols([[1, 2], [3, 4], [5, 7]], [1, 2, 4]).params.coef, np.array([-0.5, 1.0]), f32=1e-4)
+
+
 def test_float32_with_a_large_offset():
     x = jnp.array([2017.0, 2018.0, 2019.0, 2020.0, 2021.0], jnp.float32)
     for fit in (regjax.ols(x, x), regjax.ridge(x, x, 0.0)):

@@ -21,27 +21,37 @@ Root = tuple[Array, ...] | None
 
 
 class Factor(NamedTuple):
-    """(A + λΩ)⁻¹ = T diag(1/s) Tᵀ on the directions that are kept (s = ∞ elsewhere).
+    """(A + λΩ)⁻¹ = T diag(1/s) Tᵀ; s = ∞ in directions where A + λΩ is zero to working precision.
 
     Attributes:
         basis: T (p, p); the same array for all λ of one matrix.
+        kept: (p,), False in the directions where A alone is zero to working precision.
         scale: s (p,).
-        logdet: log det(A + λΩ) over the kept directions.
+        logdet: log det(A + λΩ) where s is finite.
         status: int32, see `Status`.
     """
 
     basis: Array
+    kept: Array
     scale: Array
     logdet: Array
     status: Array
 
 
 class Spectrum(NamedTuple):
-    """A = V diag(d) Vᵀ: `values` d (p,), `vectors` V (p, p), `kept` (p,) where d is not zero to working precision."""
+    """A = V diag(d) Vᵀ.
+
+    Attributes:
+        values: d (p,), 0 where it is zero to working precision.
+        vectors: V (p, p).
+        kept: (p,), where d is not zero to working precision.
+        doubt: the largest d that was set to zero though it stands above rounding; 0 if there is none.
+    """
 
     values: Array
     vectors: Array
     kept: Array
+    doubt: Array
 
 
 def cross(A: Array, B: Array) -> Array:
@@ -60,12 +70,15 @@ def _svd_spectrum(A: Array, root: Root) -> Spectrum:
     if root is None:
         vectors, values, _ = jnp.linalg.svd(A)
         kept = ~(values <= len(A) * eps * values[0])  # a nan is kept
+        rounding = values[0]  # how A was rounded is not known here
     else:
         whole = jnp.concatenate(root, axis=1)
         vectors, singular, _ = jnp.linalg.svd(whole, full_matrices=False)
         kept = ~(singular <= max(whole.shape) * eps * singular[0])
         values = singular**2
-    return Spectrum(jnp.where(kept, values, 0), vectors, kept)
+        rounding = (4 * eps * singular[0]) ** 2
+    largest = jnp.max(jnp.where(kept, 0, values))
+    return Spectrum(jnp.where(kept, values, 0), vectors, kept, jnp.where(largest > rounding, largest, 0))
 
 
 def _spectrum(A: Array, root: Root, smallest_shift: Array) -> Spectrum:
@@ -73,8 +86,8 @@ def _spectrum(A: Array, root: Root, smallest_shift: Array) -> Spectrum:
     vectors, values = lax.linalg.eigh(A, symmetrize_input=False)
     low, high = values[0] + smallest_shift, values[-1]
     return lax.cond(
-        low >= _benign(A.dtype) * high,
-        lambda: Spectrum(values, vectors, jnp.isfinite(values)),
+        (low > 0) & (low >= _benign(A.dtype) * high),
+        lambda: Spectrum(values, vectors, jnp.isfinite(values), jnp.zeros_like(high)),
         lambda: _svd_spectrum(A, root),
     )
 
@@ -92,12 +105,14 @@ def _factor_spectrum(A: Array, spectrum: Spectrum, lams: Array) -> tuple[Array, 
     """Scale, log determinant and status for each of `lams` (L,)."""
 
     def one(lam):
-        scale = jnp.where(spectrum.kept, spectrum.values + lam, jnp.inf)
+        scale = spectrum.values + lam
+        scale = jnp.where(scale == 0, jnp.inf, scale)
         scale = jnp.where(_unresolved(A, spectrum, lam), jnp.nan, scale)
-        logdet = jnp.sum(jnp.log(jnp.where(spectrum.kept, scale, 1)))
+        logdet = jnp.sum(jnp.log(jnp.where(jnp.isinf(scale), 1, scale)))
         deficient = (lam == 0) & ~jnp.all(spectrum.kept)
         status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-        status = jnp.where(jnp.isnan(logdet), Status.ILL_CONDITIONED, status)
+        doubtful = jnp.isnan(logdet) | (spectrum.doubt > lam)
+        status = jnp.where(doubtful, Status.ILL_CONDITIONED, status)
         finite = jnp.all(jnp.isfinite(spectrum.values))
         return scale, logdet, jnp.where(finite, status, Status.NON_FINITE).astype(jnp.int32)
 
@@ -109,12 +124,12 @@ def _factor_identity(A: Array, root: Root, lams: Array) -> Factor:
     if len(lams) == 1:
         return _cholesky_or(A + lams[0] * jnp.eye(len(A), dtype=A.dtype), lambda: _from_svd(A, root, lams))
     spectrum = _spectrum(A, root, jnp.min(lams))
-    return Factor(spectrum.vectors, *_factor_spectrum(A, spectrum, lams))
+    return Factor(spectrum.vectors, spectrum.kept, *_factor_spectrum(A, spectrum, lams))
 
 
 def _from_svd(A, root, lams):
     spectrum = _svd_spectrum(A, root)
-    return Factor(spectrum.vectors, *_factor_spectrum(A, spectrum, lams))
+    return Factor(spectrum.vectors, spectrum.kept, *_factor_spectrum(A, spectrum, lams))
 
 
 def _cholesky_or(M: Array, otherwise) -> Factor:
@@ -130,7 +145,8 @@ def _cholesky_or(M: Array, otherwise) -> Factor:
         eye = jnp.eye(len(M), dtype=M.dtype)
         basis = lax.linalg.triangular_solve(lower, eye, left_side=True, lower=True).T
         status = jnp.full((1,), Status.CONVERGED, jnp.int32)
-        return Factor(basis, jnp.ones((1, len(M)), M.dtype), 2 * jnp.sum(jnp.log(pivots))[None], status)
+        scale, kept = jnp.ones((1, len(M)), M.dtype), jnp.ones(len(M), bool)
+        return Factor(basis, kept, scale, 2 * jnp.sum(jnp.log(pivots))[None], status)
 
     return lax.cond(sound, from_cholesky, otherwise)
 
@@ -178,7 +194,7 @@ def _diagonalize_pencil(A, penalty, lams):
         )
         return scale, logdet + jnp.sum(jnp.where(jnp.isinf(scale), 0, jnp.log(scale))), status
 
-    return Factor(basis, *jax.vmap(one)(lams))
+    return Factor(basis, jnp.ones(p, bool), *jax.vmap(one)(lams))
 
 
 @sees_lanes
@@ -212,6 +228,7 @@ def _factorize(A, penalty, root, lam):
 
     return Factor(
         scatter(factor.basis[:, None], False),
+        scatter(factor.kept[:, None], False),
         scatter(factor.scale, True),
         scatter(factor.logdet, True),
         scatter(factor.status, True),
@@ -269,13 +286,20 @@ def _apply_factor(factor: Factor, rhs: Array) -> Array:
     return factor.basis @ (cross(factor.basis, rhs) / factor.scale[:, None])
 
 
-def solve(factor: Factor, A: Array, B: Array, lam: Array, penalty: Array | None = None) -> Array:
-    """W (p, t) with (A + λΩ) W = B from the factor of the same system; differentiable in A, B, λ and Ω."""
+def solve(
+    factor: Factor, A: Array, B: Array, lam: Array, penalty: Array | None = None, *, in_range: bool = False
+) -> Array:
+    """W (p, t) with (A + λΩ) W = B from the factor of the same system; differentiable in A, B, λ and Ω.
+
+    With `in_range` the columns of B are known to lie in the range of A: what they show of other directions is
+    rounding, which a small λ would blow up, and is left out of the value.
+    """
     factor = lax.stop_gradient(factor)
+    visible = factor._replace(scale=jnp.where(factor.kept, factor.scale, jnp.inf)) if in_range else factor
     return implicit_solution(
         _shifted_optimality,
         lambda factor, theta, W, rhs: _apply_factor(factor, rhs),
-        _apply_factor(factor, B),
+        _apply_factor(visible, B),
         (A, lam, penalty, B),
         factor,
     )
@@ -421,12 +445,15 @@ def apply_function(function: Callable[[Array, Any], Array], decomposition: Spect
         A: (p, p), positive semidefinite. B: (p, t).
         theta: a pytree of parameters of f.
 
+    B must lie in the range of A, or f(A)B be used in it only: directions that the spectrum does not keep are left out.
+
     References:
         Higham, Functions of Matrices, SIAM 2008, theorem 3.11 (Daleckii and Krein).
     """
     del A
     vectors = decomposition.vectors
-    return vectors @ (function(decomposition.values, theta)[:, None] * cross(vectors, B))
+    values = jnp.where(decomposition.kept, function(decomposition.values, theta), 0)
+    return vectors @ (values[:, None] * cross(vectors, B))
 
 
 @apply_function.defjvp

@@ -80,14 +80,11 @@ def _lstsq_one(X: Array, Y: Array, weights: Array, intercept: bool) -> LeastSqua
     root = jnp.sqrt(weights)
     total = jnp.sum(weights)
     if intercept:
-        center = weights @ X / total
-        centred = X - center
-        shift = weights @ centred / total
-        center, centred = center + shift, centred - shift
+        centred, center, constant = subtract_mean(X, weights, total)
     else:
-        center, centred = jnp.zeros(p, X.dtype), X
-    size = jnp.sqrt(jnp.einsum("i,ij,ij->j", weights, centred, centred))
-    constant = size <= 4 * eps * jnp.abs(center) * jnp.sqrt(total)
+        centred, center, constant = X, jnp.zeros(p, X.dtype), jnp.zeros(p, bool)
+    size = (weights > 0).astype(X.dtype) @ jnp.abs(centred)
+    constant |= size == 0
     # a wide X has its minimum-norm solution from the SVD itself, which scaled columns would spoil
     _, exponent = jnp.frexp(size)
     scale = jnp.where(constant, 0.0, jnp.ldexp(jnp.ones_like(size), -exponent) if p <= n else 1.0).astype(X.dtype)
@@ -132,11 +129,15 @@ def _lstsq_one(X: Array, Y: Array, weights: Array, intercept: bool) -> LeastSqua
     (theta, _), steps = lax.scan(step, start, length=REFINEMENTS if double else 2)
     coef = (theta.high / unit_size)[1:]
     if p <= n:
-        coef = lax.cond(rank < p, lambda: _smallest(coef, scale, Vt, kept), lambda: coef)
+        small = lax.cond(rank < p, lambda: _smallest(coef, scale, Vt, kept), lambda: coef)
+        start = theta.high[0] / unit_size[0] + center @ (coef - small)  # the intercept follows
+        moved_theta = doubled.pair(jnp.concatenate([start[None], small]) * unit_size)
+        theta = jax.tree.map(lambda a, b: jnp.where(rank < p, a, b), moved_theta, theta)
+        coef = small
     residuals = doubled.add(doubled.pair(Y), doubled.negate(product(design, theta))).high
     # what a rounding of the data, as it was given, can do to the scaled coefficients (Björck 1996, §1.4)
     smallest = jnp.min(jnp.where(kept, singular, jnp.inf))
-    rounding = eps * jnp.max(scale * jnp.sqrt(jnp.einsum("i,ij,ij->j", weights, X, X)))
+    rounding = eps * jnp.max(_norm(root[:, None] * X * scale))
     unscale = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1), 0)[:, None]
     length, left, whole = _norm(unscale * coef), _norm(root[:, None] * residuals), _norm(root[:, None] * Y)
     change = (rounding * length + eps * whole) / smallest + rounding * left / smallest**2
@@ -154,6 +155,17 @@ def _lstsq_one(X: Array, Y: Array, weights: Array, intercept: bool) -> LeastSqua
     return LeastSquares(
         coef, theta.high[0] / unit_size[0], residuals, basis, Uk * inverse, rank, dependent, status.astype(jnp.int32)
     )
+
+
+def subtract_mean(a: Array, weights: Array, total: Array) -> tuple[Array, Array, Array]:
+    """Columns minus their weighted means, the means, and whether each column is constant where it has weight."""
+    mean = weights @ a / total
+    a = a - mean
+    rest = weights @ a / total  # the rounding of the first mean: large offsets in float32 need the second pass
+    a = a - rest
+    # a constant column is now the rounding of the rounding of its mean
+    left = (weights > 0).astype(a.dtype) @ jnp.abs(a)
+    return a, mean + rest, left <= 8 * len(a) ** 2 * jnp.finfo(a.dtype).eps * jnp.abs(rest)
 
 
 def _norm(columns: Array) -> Array:

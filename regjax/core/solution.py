@@ -103,6 +103,8 @@ def check(solution: T) -> T:
         >>> print(regjax.check(regjax.ols(X, y)).params.coef.round(4))
         [2.]
     """
+    if not hasattr(solution, "status"):
+        raise TypeError(f"check takes a Solution, got {type(solution).__name__}")
     status = np.asarray(solution.status)  # pyright: ignore[reportAttributeAccessIssue]
     lines = []
     for code in np.unique(status):

@@ -59,6 +59,8 @@ def ravel_design(X: Any) -> tuple[Array, Structure]:
         >>> print(matrix.shape, structure.unravel(jnp.arange(3.0))["genes"])
         (3, 3) [1. 2.]
     """
+    if isinstance(X, (list, tuple)) and all(isinstance(leaf, (int, float)) for leaf in jax.tree.leaves(X)):
+        X = as_float_array("X", X)  # a matrix written as nested lists
     paths, treedef = jax.tree_util.tree_flatten_with_path(X)
     if not paths:
         raise ValueError("X holds no arrays: it takes an (n, p) matrix or a pytree of arrays with n samples in front")

@@ -85,20 +85,21 @@ def _divide_by_slope(aux, theta, lam, rhs):
 def _secular_root(data, matrix, radius):
     spectrum = linalg.spectrum(matrix.matrix, matrix.root)
     if matrix.dual:
-        energy = spectrum.values[:, None] * cross(spectrum.vectors, data.scaled_y) ** 2
+        part = jnp.sqrt(spectrum.values)[:, None] * cross(spectrum.vectors, data.scaled_y)
     else:
-        energy = cross(spectrum.vectors, cross(data.scaled_x, data.scaled_y)) ** 2
+        part = cross(spectrum.vectors, cross(data.scaled_x, data.scaled_y))
+    part = jnp.where(spectrum.kept[:, None], part, 0)
     values = jnp.where(spectrum.kept, jnp.maximum(spectrum.values, 0), jnp.inf)[:, None]
 
     def length(lam):
-        return jnp.sqrt(jnp.sum(energy / (values + lam) ** 2, axis=0))
+        return jnp.sqrt(jnp.sum((part / (values + lam)) ** 2, axis=0))
 
     free = length(jnp.zeros_like(radius))
     target = jnp.where(radius > 0, radius, 1)
 
     def step(lam):  # monotone from the left, since 1/‖w_λ‖ is concave in λ
         norm = length(lam)
-        slope = jnp.sum(energy / (values + lam) ** 3, axis=0)
+        slope = jnp.sum((part / (values + lam)) ** 2 / (values + lam), axis=0)
         advance = norm**2 / jnp.where(slope > 0, slope, 1) * (norm - target) / target
         lam = jnp.where(free > target, jnp.maximum(lam + advance, 0), 0)
         return lam, jnp.max(jnp.where(free > target, jnp.abs(length(lam) / target - 1), 0))

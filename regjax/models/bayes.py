@@ -60,7 +60,8 @@ class BayesLinear:
 
         With variances per target it is (m, t).
         """
-        matrix, _ = ravel_design(Z)
+        matrix, structure = ravel_design(Z)
+        structure.ravel(self.coef, jnp.shape(self.intercept))
         centred = matrix - self.center
         latent = jnp.einsum("ij,...jk,ik->i...", centred, self.covariance, centred)
         flat = jnp.where(self.precision > 0, 1 / jnp.where(self.precision > 0, self.precision, 1), 0)
@@ -182,6 +183,9 @@ def _bayes(X, Y, weights, noise, prior, intercept):
     proof = certify(white.data, white.data.Y, matrix, fit, lam, None)
     proof = proof._replace(status=jnp.where(white.proper, proof.status, Status.NOT_POSITIVE_DEFINITE))
     evidence = _log_evidence(white, matrix, fit.factor, 2 * proof.objective, lam)
+    variances = prior if prior.ndim < 2 else jnp.diagonal(prior)
+    valid = white.data.valid & jnp.all(noise > 0) & jnp.all(variances > 0)
+    evidence, lam = jnp.where(valid, evidence, jnp.nan), jnp.where(valid, lam, -1)
     covariance = white.root @ _whitened_covariance(white, matrix, fit.factor, lam) @ white.root.T
     data = center(X, Y, white.data.weights, intercept)
     return white.root @ fit.coef, covariance, evidence, data, lam, proof

@@ -12,9 +12,8 @@ from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.implicit import with_derivative_of
 from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status
-from regjax.core.tree import ravel_design
-from regjax.models.penalized import certificate, squares, summarize
-from regjax.models.problem import center, check_samples, check_weights
+from regjax.models.penalized import certificate, squares, summarize, without_zero_columns
+from regjax.models.problem import center, check_design, check_samples
 
 
 def gradient_descent(
@@ -88,7 +87,7 @@ def _descend(X, Y, weights, eta, count, start, intercept):
         spectrum = linalg.spectrum(matrix, root)
         residuals = data.scaled_y - scaled @ start
         coef = start + cross(scaled, linalg.apply_function(_filter, spectrum, matrix, residuals, theta))
-    coef = jnp.where(data.size[:, None] > 0, coef, start)
+    coef = without_zero_columns(data, coef, start)
     residuals = data.Y - data.X @ coef
     gradient = cross(data.X, data.weights[:, None] * residuals)
     positive = spectrum.kept & (spectrum.values > 0)
@@ -133,10 +132,7 @@ def max_step(X: Any, *, weights: Any = None, intercept: bool = True) -> Array:
         >>> print(regjax.max_step(jnp.array([[1.0], [2.0], [3.0]])))
         1.0
     """
-    matrix, _ = ravel_design(X)
-    if weights is not None:
-        weights = check_weights(weights, len(matrix), matrix.dtype)
-    check_finite("X", matrix, weights)
+    matrix, weights = check_design(X, weights)
     return _max_step(matrix, weights, intercept)
 
 
@@ -147,4 +143,4 @@ def _max_step(X, weights, intercept):
     decomposition = linalg.spectrum(cross(scaled, scaled), (scaled.T,))
     top = jnp.argmax(decomposition.values)
     image = scaled @ lax.stop_gradient(decomposition.vectors[:, top])
-    return 2 / with_derivative_of(decomposition.values[top], image @ image)
+    return jnp.where(data.valid, 2 / with_derivative_of(decomposition.values[top], image @ image), jnp.nan)

@@ -67,7 +67,7 @@ def inference(X: Any, y: Any, solution: Solution, *, weights: Any = None, interc
     constant = jnp.reshape(solution.params.intercept, (1, -1)).astype(dtype)
     spread, sd, r_squared, freedom = _infer(samples.X, samples.Y, samples.weights, coef, constant, intercept)
     errors = sd * jnp.sqrt(jnp.diagonal(spread))[:, None]
-    ratio = jnp.where(errors > 0, jnp.concatenate([constant, coef]) / jnp.where(errors > 0, errors, 1), jnp.inf)
+    ratio = jnp.concatenate([constant, coef]) / errors  # ±∞ for an exact fit, nan where nothing can be said
     keep = spread if intercept else spread[1:, 1:]
     covariance = samples.per_target(jnp.moveaxis(sd[:, None, None] ** 2 * keep, 0, -1))
     return Inference(

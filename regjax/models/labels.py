@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from regjax.core.checks import as_float_array
+from regjax.core.checks import as_float_array, check_finite, is_concrete
 
 
 def encode_labels(labels: Any, classes: Any = None) -> tuple[Array, np.ndarray]:
@@ -30,7 +30,9 @@ def encode_labels(labels: Any, classes: Any = None) -> tuple[Array, np.ndarray]:
     classes = np.asarray(classes)
     if classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"labels take at least two classes, got {classes.tolist()}")
-    if classes.dtype.kind in "USO":
+    if len(np.unique(classes)) < len(classes):
+        raise ValueError(f"classes must be distinct, got {classes.tolist()}")
+    if is_concrete(labels):
         labels = np.asarray(labels)
         unknown = np.setdiff1d(labels, classes)
         if len(unknown):
@@ -59,6 +61,7 @@ def decode_scores(scores: Any, classes: Any) -> Any:
         ['no' 'yes']
     """
     scores = as_float_array("scores", scores)
+    check_finite("scores", scores)
     classes = np.asarray(classes)
     if scores.ndim == 1 and len(classes) == 2:
         index = (scores > 0).astype(int)

@@ -15,7 +15,7 @@ from regjax.core.lstsq import LeastSquares, lstsq
 from regjax.core.solution import Solution
 from regjax.core.tree import Structure, broadcast_strengths, ravel_design
 from regjax.models.penalized import certificate, certify, fit_one, gram, over_targets, squares, summarize
-from regjax.models.problem import Centred, center, check_samples, check_weights, silence
+from regjax.models.problem import Centred, center, check_samples, silence
 
 
 def ols(X: Any, y: Any, *, weights: Any = None, intercept: bool = True) -> Solution:
@@ -118,7 +118,7 @@ def ridge(X: Any, y: Any, lam: Any, *, weights: Any = None, intercept: bool = Tr
     References:
         Hoerl & Kennard, Ridge regression, Technometrics 12 (1970).
     """
-    if isinstance(lam, (dict, list, tuple)):
+    if isinstance(lam, dict) or (isinstance(lam, (list, tuple)) and isinstance(X, (list, tuple))):
         _, structure = ravel_design(X)
         strengths = broadcast_strengths("lam", lam, structure)
         require(lambda s: jnp.all(s >= 0), strengths, message=f"lam must be non-negative and not NaN, got {lam}")
@@ -180,7 +180,14 @@ def penalty_matrix(gamma: Any, penalty: Any, structure: Structure, dtype: Any) -
         return None
     if callable(gamma):
         rows = jax.vmap(lambda w: jnp.concatenate([jnp.ravel(a) for a in jax.tree.leaves(gamma(structure.unravel(w)))]))
-        matrix = rows(jnp.eye(p, dtype=dtype)).T
+        matrix = rows(jnp.eye(p, dtype=dtype)).T.astype(dtype)
+        probe = jnp.stack([jnp.zeros(p, dtype), jnp.sin(jnp.arange(1, p + 1)).astype(dtype)])
+        require(
+            lambda matrix, images: jnp.allclose(images, probe @ matrix.T, rtol=1e-3, atol=1e-3 * jnp.abs(matrix).max()),
+            matrix,
+            rows(probe),
+            message="gamma must be a linear function of the coefficients: its value at a sum is not the sum of values",
+        )
     else:
         matrix = as_float_array("gamma", gamma).astype(dtype)
     check_finite("gamma", matrix)
@@ -227,14 +234,7 @@ def condition_number(X: Any, lam: Any = 0.0, *, weights: Any = None, intercept: 
         >>> print(regjax.condition_number(jnp.diag(jnp.array([3.0, 1.0]))))
         3.0
     """
-    matrix, _ = ravel_design(X)
-    if matrix.size == 0:
-        raise ValueError(
-            f"X has {matrix.shape[0]} samples and {matrix.shape[1]} columns: it takes at least one of each"
-        )
-    if weights is not None:
-        weights = check_weights(weights, len(matrix), matrix.dtype)
-    check_finite("X", matrix, weights)
+    matrix, weights = check_design(X, weights)
     return _condition_number(matrix, check_strength("lam", lam, matrix.dtype), weights, intercept)
 
 
@@ -244,4 +244,4 @@ def _condition_number(X, lam, weights, intercept):
     data = center(X, jnp.zeros((n, 1), X.dtype), weights, intercept)
     values = jnp.linalg.svd(data.scaled_x, compute_uv=False) ** 2
     smallest = jnp.where((lam > 0) & (p > n), 0, values[-1])
-    return jnp.sqrt((values[0] + lam) / (smallest + lam))
+    return jnp.where(data.valid & (lam >= 0), jnp.sqrt((values[0] + lam) / (smallest + lam)), jnp.nan)

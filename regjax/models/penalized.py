@@ -1,13 +1,14 @@
 """½ Σ v (y − Xw)² + (λ/2) wᵀΩw in closed form: coefficients, leverages and certificate from one factorization."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core import linalg
+from regjax.core.implicit import with_derivative_of
 from regjax.core.linalg import Factor, Root, cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.models.problem import Centred, Samples
@@ -56,13 +57,22 @@ def fit_one(data: Centred, Y: Array, matrix: Gram, lam: Array, penalty: Array | 
     factor = linalg.factorize(matrix.matrix, lam, penalty=penalty, root=matrix.root)
     if not matrix.dual:
         moments = cross(data.X * data.weights[:, None], Y)
-        coef = linalg.solve(factor, matrix.matrix, moments, lam, penalty)
-        return Fit(coef if penalty is not None else jnp.where(data.size[:, None] > 0, coef, 0), None, factor)
+        coef = linalg.solve(factor, matrix.matrix, moments, lam, penalty, in_range=penalty is None)
+        return Fit(coef if penalty is not None else without_zero_columns(data, coef, 0), None, factor)
     dual = linalg.solve(factor, matrix.matrix, data.root[:, None] * Y, lam)
-    coef = cross(data.scaled_x, dual)
+    # directions in which X is zero to working precision belong to the dual solution, but not to the coefficients
+    seen = factor.basis @ jnp.where(factor.kept[:, None], cross(factor.basis, dual), 0)
+    seen = lax.stop_gradient(jnp.where(jnp.all(factor.kept), dual, seen))
+    coef = cross(data.scaled_x, with_derivative_of(seen, dual))
     return Fit(
         _with_weightless_rows(coef, data.weights, data.X, Y, data.root, lam, matrix.matrix, factor), dual, factor
     )
+
+
+def without_zero_columns(data: Centred, coef: Array, otherwise: Any) -> Array:
+    """`coef` with its value, not its derivative, replaced where a column of X is zero."""
+    empty = ~jnp.any(data.X != 0, axis=0)[:, None]
+    return with_derivative_of(jnp.where(empty, otherwise, coef), coef)
 
 
 @jax.custom_jvp
@@ -139,7 +149,8 @@ def certify(data: Centred, Y: Array, matrix: Gram, fit: Fit, lam: Array, penalty
     pull = cross(data.weights[:, None] * data.X, residuals)
     gradient = jnp.where(jnp.isinf(lam), 0, pull - shrinkage)
     objective = (squares(data, residuals) + jnp.einsum("ij,ij->j", fit.coef, shrinkage)) / 2
-    status = fit.factor.status
+    lost = (data.size == 0) & jnp.any(data.X != 0, axis=0)  # squares that underflow
+    status = jnp.where(jnp.any(lost), Status.ILL_CONDITIONED, fit.factor.status)
     if matrix.dual:  # the duality gap of ridge is ‖∇‖²/2λ; at λ = 0 what is left is to be explained
         left = cross(fit.factor.basis, data.root[:, None] * residuals)
         explained = jnp.sum(jnp.where(jnp.isinf(fit.factor.scale)[:, None], 0, left**2), axis=0)

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from regjax.core.checks import as_float_array, check_finite, require
+from regjax.core.lstsq import subtract_mean
 from regjax.core.tree import Structure, ravel_design
 
 
@@ -83,6 +84,18 @@ def check_samples(X: Any, y: Any, weights: Any = None) -> Samples:
     return Samples(matrix.astype(dtype), Y, weights, structure, target.ndim == 1)
 
 
+def check_design(X: Any, weights: Any = None) -> tuple[Array, Array | None]:
+    """Check a design alone: the matrix (n, p) and the weights."""
+    matrix, _ = ravel_design(X)
+    n, p = matrix.shape
+    if n == 0 or p == 0:
+        raise ValueError(f"X has {n} samples and {p} columns: it takes at least one of each")
+    if weights is not None:
+        weights = check_weights(weights, n, matrix.dtype)
+    check_finite("X", matrix, weights)
+    return matrix, weights
+
+
 def check_weights(weights: Any, num_samples: int, dtype: Any) -> Array:
     """Sample weights (n,): non-negative, not all zero."""
     array = as_float_array("weights", weights).astype(dtype)
@@ -149,11 +162,10 @@ def center(X: Array, Y: Array, weights: Array | None, intercept: bool) -> Centre
     if not intercept:
         mean_x, mean_y = jnp.zeros_like(X[0]), jnp.zeros_like(Y[0])
         return Centred(X, Y, v, root, mean_x, mean_y, total, jnp.zeros_like(v), _column_squares(X, v), valid)
-    (X, mean_x), (Y, mean_y) = (_subtract_mean(a, v, total) for a in (X, Y))
-    size = _column_squares(X, v)
-    constant = size <= (4 * jnp.finfo(X.dtype).eps * mean_x) ** 2 * total
-    X, size = jnp.where(constant, 0, X), jnp.where(constant, 0, size)
-    return Centred(X, Y, v, root, mean_x, mean_y, total, root / jnp.sqrt(total), size, valid)
+    X, mean_x, constant = subtract_mean(X, v, total)
+    Y, mean_y, _ = subtract_mean(Y, v, total)
+    X = jnp.where(constant, X - lax.stop_gradient(X), X)  # exactly 0, with its derivative
+    return Centred(X, Y, v, root, mean_x, mean_y, total, root / jnp.sqrt(total), _column_squares(X, v), valid)
 
 
 def _column_squares(X: Array, v: Array) -> Array:
@@ -163,10 +175,3 @@ def _column_squares(X: Array, v: Array) -> Array:
 def silence(a: Array, weights: Array) -> Array:
     """The array (n, ...) with 0 for NaN and infinity in rows of weight zero, since 0 · NaN is NaN."""
     return jnp.where((weights > 0)[:, None] | jnp.isfinite(a), a, 0)
-
-
-def _subtract_mean(a: Array, v: Array, total: Array) -> tuple[Array, Array]:
-    mean = v @ a / total
-    a = a - mean
-    rest = v @ a / total  # the rounding of the first mean: large offsets in float32 need the second pass
-    return a - rest, mean + rest

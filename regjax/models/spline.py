@@ -111,6 +111,10 @@ def _smooth(x, Y, weights, lam):
     included, and M depends on no λ.
     """
     v = jnp.ones(len(x), x.dtype) if weights is None else weights
+    if len(x) < 3:  # room for one inner knot
+        spare = 3 - len(x)
+        x, v = jnp.pad(x, (0, spare)), jnp.pad(v, (0, spare))
+        Y = jnp.pad(Y, ((0, spare), (0, 0)))
     Y = silence(Y, v)
     first, width, knots, mass, moment, count = _merge_ties(x, Y, v)
     safe = jnp.where(mass > 0, mass, 1)
@@ -146,6 +150,6 @@ def _smooth(x, Y, weights, lam):
     status = jnp.where(jnp.all(jnp.isfinite(values)), status, Status.NON_FINITE)
     valid = (lam >= 0) & jnp.all(v >= 0) & (count > 1)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
-    values = jnp.where(valid, values, jnp.nan)
+    values, freedom, gcv = (jnp.where(valid, a, jnp.nan) for a in (values, freedom, gcv))
     certificate = lax.stop_gradient((status, residual, gap))
     return first + width * knots, values, freedom, gcv, *certificate, objective

@@ -74,10 +74,10 @@ def loo_score(
     Example:
         >>> import jax, jax.numpy as jnp, regjax
         >>> data = regjax.data.diabetes()
-        >>> lams = jnp.logspace(0, 6, 50)
-        >>> scores = jax.vmap(lambda lam: regjax.loo_score(data.X, data.y, lam))(lams)
-        >>> print(lams[scores.argmin()].round(1))
-        51.8
+        >>> X = (data.X - data.X.mean(0)) / data.X.std(0)
+        >>> lams = jnp.array([0.1, 2.0, 50.0])
+        >>> print(jax.vmap(lambda lam: regjax.loo_score(X, data.y, lam))(lams).argmin())
+        1
     """
     samples, lam, omega = _arguments(X, y, lam, gamma, penalty, weights)
     return samples.per_target(_loo_score(samples.X, samples.Y, samples.weights, lam, omega, intercept))
@@ -137,18 +137,21 @@ def _pair(data: Centred, matrix: Gram, Y: Array, lam: Array, omega: Array | None
     if not matrix.dual:
         leverage = data.unit**2 + data.weights * linalg.quad_diag(factor, matrix.matrix, data.X, lam, omega)
         left = (1 - leverage)[:, None]
-        left = jnp.where(left < 100 * len(Y) * jnp.finfo(Y.dtype).eps, jnp.nan, left)
+        left = jnp.where(left < 10 * jnp.finfo(Y.dtype).eps ** 0.6, jnp.nan, left)
         moments = cross(factor.basis, cross(data.X * data.weights[:, None], Y))
-        return _Pair(Y, data.X @ factor.basis, moments, factor.scale, jnp.where(positive, left, 1), fit)
+        scale = jnp.where(factor.kept, factor.scale, jnp.inf) if omega is None else factor.scale
+        return _Pair(Y, data.X @ factor.basis, moments, scale, jnp.where(positive, left, 1), fit)
     scaled = data.root[:, None] * Y
-    left = linalg.quad_diag(factor, matrix.matrix, None, lam) - data.unit**2 / (matrix.lift + lam)
-    # at λ = 0 with dependent rows, directions that the fit cannot reach outweigh all others
-    lost = jnp.isinf(factor.scale)
-    mass = factor.basis**2 @ lost.astype(Y.dtype)
-    dependent = (lam == 0) & (jnp.sum(jnp.where(data.weights > 0, mass, 0)) > 0.5)
-    scale = jnp.where(dependent, jnp.where(lost, 1, jnp.inf), factor.scale)
-    left = jnp.where(dependent, mass, left)[:, None] * jnp.where(positive, data.root[:, None], 1)
-    left = jnp.where(left > 0, left, jnp.nan)
+    inverse = linalg.quad_diag(factor, matrix.matrix, None, lam)
+    left = inverse - data.unit**2 / (matrix.lift + lam)
+    # at λ = 0 directions that the fit cannot reach outweigh all others; at λ = ∞ all weigh the same
+    lost = jnp.isinf(factor.scale) & (lam == 0)
+    tiny = jnp.sqrt(jnp.finfo(Y.dtype).eps) * jnp.min(factor.scale)
+    scale = jnp.where(jnp.isinf(lam), 1, jnp.where(lost, tiny, factor.scale))
+    left = left + factor.basis**2 @ jnp.where(lost, 1 / tiny, 0)
+    left = jnp.where(left > 100 * jnp.finfo(Y.dtype).eps * inverse, left, jnp.nan)
+    left = jnp.where(jnp.isinf(lam), 1 - data.unit**2, left)
+    left = left[:, None] * jnp.where(positive, data.root[:, None], 1)
     moments = cross(factor.basis, scaled)
     return _Pair(jnp.zeros_like(Y), -factor.basis, moments, scale, jnp.where(positive, left, 1), fit)
 
@@ -158,7 +161,7 @@ def _residuals(pair: _Pair, data: Centred, matrix: Gram, Y: Array, weighted: boo
     if not matrix.dual:
         return Y - data.X @ pair.fit.coef
     found = pair.start - pair.basis @ (pair.moments / pair.scale[:, None])
-    residuals = with_derivative_of(found, pair.fit.dual)
+    residuals = with_derivative_of(found, pair.fit.dual)  # they differ at λ = 0 and ∞ only
     if not weighted:
         return residuals
     absent = (data.weights <= 0)[:, None]

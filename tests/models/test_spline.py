@@ -63,6 +63,26 @@ def test_limits_are_interpolation_and_a_line():
     assert_close(far, regjax.ols(x, y).params(jnp.array([-10.0, 20.0])), f32=1e-4)
 
 
+@pytest.mark.parametrize("change", ["weight zero", "tie"])
+def test_between_and_beyond_the_knots(change):
+    """A sample of weight zero, or a tie, leaves a spare knot, which must not show."""
+    x, y = jnp.array([0, 0.2, 0.4, 0.6, 0.8]), jnp.array([5, 6, 5.5, 7, 6.0])
+    z = jnp.array([-0.3, 0.5, 0.7, 0.79, 0.9, 1.2])
+    expected = regjax.smoothing_spline(x, y, 1e-3).params(z)
+    if change == "weight zero":
+        fit = regjax.smoothing_spline(jnp.append(x, 1.0), jnp.append(y, 9.0), 1e-3, weights=jnp.ones(6).at[5].set(0.0))
+    else:
+        fit = regjax.smoothing_spline(
+            jnp.append(x, 0.4), jnp.append(y, 5.5), 1e-3, weights=jnp.array([1, 1, 0.5, 1, 1, 0.5])
+        )
+    assert_close(fit.params(z), expected, f32=1e-4)
+
+
+def test_two_points_are_a_line():
+    fit = regjax.check(regjax.smoothing_spline(jnp.array([0.0, 1.0]), jnp.array([1.0, 2.0]), 0.1))
+    assert_close(fit.params(jnp.array([0.5, 2.0])), jnp.array([1.5, 3.0]), f32=1e-5)
+
+
 def test_one_distinct_x_is_invalid():
     solution = regjax.smoothing_spline(jnp.ones(5), jnp.arange(5.0), 1.0)
     assert int(solution.status) == Status.INVALID
