@@ -15,7 +15,7 @@ from regjax.core.lstsq import LeastSquares, lstsq
 from regjax.core.solution import Solution
 from regjax.core.tree import Structure, broadcast_strengths, ravel_design
 from regjax.models.penalized import certificate, certify, fit_one, gram, over_targets, squares, summarize
-from regjax.models.problem import Centred, center, check_samples, silence
+from regjax.models.problem import Centred, center, check_design, check_samples, silence
 
 
 def ols(X: Any, y: Any, *, weights: Any = None, intercept: bool = True) -> Solution:
