@@ -44,6 +44,7 @@ BAD = {
 }
 
 
+@pytest.mark.once
 @every_fit
 @pytest.mark.parametrize("case", BAD)
 def test_bad_data_raises_and_names_the_argument(fit, case):
@@ -245,6 +246,7 @@ def test_degenerate_targets_and_samples():
         assert bool(nothing.converged)
 
 
+@pytest.mark.once
 @every_fit
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float16"])
 def test_integers_and_halves_are_cast(fit, dtype):

@@ -9,6 +9,8 @@ import pytest
 
 from regjax import plot
 
+pytestmark = pytest.mark.once
+
 
 def test_demo_prints_a_table_and_draws_a_picture(tmp_path):
     command = [sys.executable, "-m", "regjax", "demo", "--out", str(tmp_path / "out")]

@@ -15,6 +15,8 @@ ROOMS = [
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
+pytestmark = pytest.mark.once
+
 
 def room_of(parts):
     return parts[0].removesuffix(".py")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core import linalg
+from regjax.core import factors
 from regjax.core.checks import check_strength
 from regjax.core.implicit import implicit_solution
 from regjax.core.linalg import cross
@@ -83,7 +83,7 @@ def _divide_by_slope(aux, theta, lam, rhs):
 
 
 def _secular_root(data, matrix, radius):
-    spectrum = linalg.spectrum(matrix.matrix, matrix.root)
+    spectrum = factors.spectrum(matrix.matrix, matrix.root)
     if matrix.dual:
         part = jnp.sqrt(spectrum.values)[:, None] * cross(spectrum.vectors, data.scaled_y)
     else:

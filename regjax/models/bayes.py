@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.special import ndtri
 
-from regjax.core import linalg
+from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_finite, require
+from regjax.core.factors import Factor
 from regjax.core.implicit import implicit_solution
-from regjax.core.linalg import Factor, cross
+from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.core.tree import ravel_design
@@ -151,7 +152,7 @@ def _whiten(X, Y, weights, noise, prior, intercept) -> _Whitened:
         return _Whitened(
             data._replace(X=data.X * jnp.sqrt(prior)), jnp.diag(jnp.sqrt(prior)), noise, one, jnp.array(True)
         )
-    root, _, status = linalg.jittered_cholesky(prior)
+    root, _, status = factors.jittered_cholesky(prior)
     return _Whitened(data._replace(X=data.X @ root), root, noise, one, status == Status.CONVERGED)
 
 
@@ -282,7 +283,7 @@ def _choose(X, Y, weights, intercept):
     return lam, sigma2, steps, status
 
 
-def _gram_of(scaled_x: Array) -> tuple[Array, linalg.Root, bool]:
+def _gram_of(scaled_x: Array) -> tuple[Array, factors.Root, bool]:
     n, p = scaled_x.shape
     return (cross(scaled_x, scaled_x), (scaled_x.T,), False) if p <= n else (scaled_x @ scaled_x.T, (scaled_x,), True)
 
@@ -292,7 +293,7 @@ def _penalized_squares(scaled_x, scaled_y, lam):
     A, root, dual = _gram_of(scaled_x)
 
     def one(y, lam):
-        factor = linalg.factorize(A, lam, root=root)
+        factor = factors.factorize(A, lam, root=root)
         if dual:
             return lam * jnp.sum(y * linalg.solve(factor, A, y[:, None], lam)[:, 0])
         coef = linalg.solve(factor, A, cross(scaled_x, y[:, None]), lam)[:, 0]
@@ -310,7 +311,7 @@ def _evidence_slope(log_lam, theta):
 
     def one(y, log_lam):
         lam = jnp.exp(log_lam)
-        factor = linalg.factorize(A, lam, root=root)
+        factor = factors.factorize(A, lam, root=root)
         if dual:
             weight = linalg.solve(factor, A, y[:, None], lam)[:, 0]
             length = cross(scaled_x, weight[:, None])
@@ -333,7 +334,7 @@ def _divide_by_curvature(aux, theta, log_lam, rhs):
 
 def _maximize_evidence(scaled_x, scaled_y, count):
     A, root, dual = _gram_of(scaled_x)
-    spectrum = linalg.spectrum(A, root)
+    spectrum = factors.spectrum(A, root)
     d = jnp.where(spectrum.kept, jnp.maximum(spectrum.values, 0), 0)[:, None]
     if dual:
         energy = cross(spectrum.vectors, scaled_y) ** 2

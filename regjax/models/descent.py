@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core import linalg
+from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.implicit import with_derivative_of
 from regjax.core.linalg import cross
@@ -78,13 +78,13 @@ def _descend(X, Y, weights, eta, count, start, intercept):
     if p <= n:
         root = (scaled.T,)
         matrix = cross(data.X * data.weights[:, None], data.X)
-        spectrum = linalg.spectrum(matrix, root)
+        spectrum = factors.spectrum(matrix, root)
         gradient = cross(data.X, data.weights[:, None] * (data.Y - data.X @ start))
         coef = start + linalg.apply_function(_filter, spectrum, matrix, gradient, theta)
     else:
         root = (scaled,)
         matrix = scaled @ scaled.T
-        spectrum = linalg.spectrum(matrix, root)
+        spectrum = factors.spectrum(matrix, root)
         residuals = data.scaled_y - scaled @ start
         coef = start + cross(scaled, linalg.apply_function(_filter, spectrum, matrix, residuals, theta))
     coef = without_zero_columns(data, coef, start)
@@ -140,7 +140,7 @@ def max_step(X: Any, *, weights: Any = None, intercept: bool = True) -> Array:
 def _max_step(X, weights, intercept):
     data = center(X, jnp.zeros((len(X), 1), X.dtype), weights, intercept)
     scaled = data.scaled_x if X.shape[1] <= X.shape[0] else data.scaled_x.T
-    decomposition = linalg.spectrum(cross(scaled, scaled), (scaled.T,))
+    decomposition = factors.spectrum(cross(scaled, scaled), (scaled.T,))
     top = jnp.argmax(decomposition.values)
     image = scaled @ lax.stop_gradient(decomposition.vectors[:, top])
     return jnp.where(data.valid, 2 / with_derivative_of(decomposition.values[top], image @ image), jnp.nan)

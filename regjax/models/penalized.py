@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core import linalg
+from regjax.core import factors, linalg
+from regjax.core.factors import Factor, Root
 from regjax.core.implicit import with_derivative_of
-from regjax.core.linalg import Factor, Root, cross
+from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.models.problem import Centred, Samples
 
@@ -54,9 +55,9 @@ class Fit(NamedTuple):
 
 def fit_one(data: Centred, Y: Array, matrix: Gram, lam: Array, penalty: Array | None) -> Fit:
     """Solve for targets Y (n, t) that share the scalar λ."""
-    factor = linalg.factorize(matrix.matrix, lam, penalty=penalty, root=matrix.root)
+    factor = factors.factorize(matrix.matrix, lam, penalty=penalty, root=matrix.root)
     if not matrix.dual:
-        moments = cross(data.X * data.weights[:, None], Y)
+        moments = cross(data.X, data.weights[:, None] * Y)
         coef = linalg.solve(factor, matrix.matrix, moments, lam, penalty, in_range=penalty is None)
         return Fit(coef if penalty is not None else without_zero_columns(data, coef, 0), None, factor)
     dual = linalg.solve(factor, matrix.matrix, data.root[:, None] * Y, lam)
@@ -71,8 +72,7 @@ def fit_one(data: Centred, Y: Array, matrix: Gram, lam: Array, penalty: Array | 
 
 def without_zero_columns(data: Centred, coef: Array, otherwise: Any) -> Array:
     """`coef` with its value, not its derivative, replaced where a column of X is zero."""
-    empty = ~jnp.any(data.X != 0, axis=0)[:, None]
-    return with_derivative_of(jnp.where(empty, otherwise, coef), coef)
+    return with_derivative_of(jnp.where(data.empty[:, None], otherwise, coef), coef)
 
 
 @jax.custom_jvp
@@ -130,7 +130,7 @@ def certificate(data: Centred, Y: Array, gradient: Array, gap: Array, objective:
     """The certificate of a point with this gradient (p, t)."""
     size = jnp.sqrt(data.size)[:, None]
     unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
-    null_gradient = cross(data.weights[:, None] * data.X, Y)
+    null_gradient = cross(data.X, data.weights[:, None] * Y)
     slope, null_slope = (jnp.max(jnp.abs(g) * unit, axis=0) for g in (gradient, null_gradient))
     null = squares(data, Y) / 2
     return Certificate(slope, null_slope, gap, null, objective, jnp.broadcast_to(status, null.shape))
@@ -146,10 +146,10 @@ def certify(data: Centred, Y: Array, matrix: Gram, fit: Fit, lam: Array, penalty
     residuals = Y - data.X @ fit.coef
     penalized = fit.coef if penalty is None else penalty @ fit.coef
     shrinkage = jnp.where(penalized == 0, 0, lam) * penalized  # also at λ = ∞
-    pull = cross(data.weights[:, None] * data.X, residuals)
+    pull = cross(data.X, data.weights[:, None] * residuals)
     gradient = jnp.where(jnp.isinf(lam), 0, pull - shrinkage)
     objective = (squares(data, residuals) + jnp.einsum("ij,ij->j", fit.coef, shrinkage)) / 2
-    lost = (data.size == 0) & jnp.any(data.X != 0, axis=0)  # squares that underflow
+    lost = (data.size == 0) & ~data.empty  # squares that underflow
     status = jnp.where(jnp.any(lost), Status.ILL_CONDITIONED, fit.factor.status)
     if matrix.dual:  # the duality gap of ridge is ‖∇‖²/2λ; at λ = 0 what is left is to be explained
         left = cross(fit.factor.basis, data.root[:, None] * residuals)

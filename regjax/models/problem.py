@@ -120,7 +120,7 @@ class Centred(NamedTuple):
         weights: v (n,). root: √v.
         mean_x, mean_y: what was subtracted; zero without an intercept.
         total: Σv. unit: √(v/Σv), the direction of the intercept; zero without one.
-        size: Σᵢ vᵢxᵢⱼ² for each column (p,).
+        size: Σᵢ vᵢxᵢⱼ² for each column (p,). empty: whether a column is zero (p,), which `size` may say by underflow.
         valid: whether the weights are (non-negative, not all zero).
     """
 
@@ -133,6 +133,7 @@ class Centred(NamedTuple):
     total: Array
     unit: Array
     size: Array
+    empty: Array
     valid: Array
 
     def intercept_of(self, coef: Array) -> Array:
@@ -161,11 +162,13 @@ def center(X: Array, Y: Array, weights: Array | None, intercept: bool) -> Centre
     total = jnp.sum(v)
     if not intercept:
         mean_x, mean_y = jnp.zeros_like(X[0]), jnp.zeros_like(Y[0])
-        return Centred(X, Y, v, root, mean_x, mean_y, total, jnp.zeros_like(v), _column_squares(X, v), valid)
+        empty = (v > 0).astype(X.dtype) @ jnp.abs(X) == 0
+        return Centred(X, Y, v, root, mean_x, mean_y, total, jnp.zeros_like(v), _column_squares(X, v), empty, valid)
     X, mean_x, constant = subtract_mean(X, v, total)
     Y, mean_y, _ = subtract_mean(Y, v, total)
     X = jnp.where(constant, X - lax.stop_gradient(X), X)  # exactly 0, with its derivative
-    return Centred(X, Y, v, root, mean_x, mean_y, total, root / jnp.sqrt(total), _column_squares(X, v), valid)
+    unit = root / jnp.sqrt(total)
+    return Centred(X, Y, v, root, mean_x, mean_y, total, unit, _column_squares(X, v), constant, valid)
 
 
 def _column_squares(X: Array, v: Array) -> Array:

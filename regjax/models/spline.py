@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.bases import natural_spline_curvature, natural_spline_design
-from regjax.core import linalg
+from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_strength
 from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status
@@ -128,7 +128,7 @@ def _smooth(x, Y, weights, lam):
     b = jax.scipy.linalg.solve_triangular(lower, Q.T @ means, lower=True)
     shift = width**3 / lam  # 1/λ where ∫f″² is in the units of x
     M = C @ C.T
-    factor = linalg.factorize(M, shift, root=(C,))
+    factor = factors.factorize(M, shift, root=(C,))
     z = linalg.solve(factor, M, b, shift)
     values = means - unroot[:, None] * cross(C, z)
     bend = jax.scipy.linalg.solve_triangular(lower, b - M @ z, lower=True, trans=1)  # f″ at the inner knots

@@ -138,7 +138,7 @@ def _pair(data: Centred, matrix: Gram, Y: Array, lam: Array, omega: Array | None
         leverage = data.unit**2 + data.weights * linalg.quad_diag(factor, matrix.matrix, data.X, lam, omega)
         left = (1 - leverage)[:, None]
         left = jnp.where(left < 10 * jnp.finfo(Y.dtype).eps ** 0.6, jnp.nan, left)
-        moments = cross(factor.basis, cross(data.X * data.weights[:, None], Y))
+        moments = cross(factor.basis, cross(data.X, data.weights[:, None] * Y))
         scale = jnp.where(factor.kept, factor.scale, jnp.inf) if omega is None else factor.scale
         return _Pair(Y, data.X @ factor.basis, moments, scale, jnp.where(positive, left, 1), fit)
     scaled = data.root[:, None] * Y

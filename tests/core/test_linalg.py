@@ -7,7 +7,8 @@ import pytest
 from jax.test_util import check_grads
 
 from regjax.core import linalg
-from regjax.core.linalg import factorize, jittered_cholesky, logdet, quad_diag, solve_shifted, spectrum
+from regjax.core.factors import factorize, jittered_cholesky, spectrum
+from regjax.core.linalg import logdet, quad_diag, solve_shifted
 from regjax.core.solution import Status
 from tests.problems import assert_close
 
