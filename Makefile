@@ -26,7 +26,7 @@ test32: $(READY)
 	REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 -q
 
 doctest: $(READY)
-	$(BIN)/pytest -q --doctest-modules regjax -p no:cacheprovider
+	$(BIN)/pytest -n 2 -q --doctest-modules regjax
 
 bench-tiny: $(READY)
 	for script in bench/*.py; do $(BIN)/python $$script --tiny || exit 1; done

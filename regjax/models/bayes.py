@@ -102,9 +102,9 @@ def bayes_linear(X: Any, y: Any, noise: Any, prior: Any, *, weights: Any = None,
         `mean(Z)`, `variance(Z, noise=False)`, `interval(Z)`.
 
     Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> posterior = regjax.bayes_linear(jnp.array([[1.0], [2.0]]), jnp.array([1.0, 2.0]), 1.0, 1.0).params
-        >>> print(posterior.coef.round(3), posterior.covariance.round(3))
+        >>> import numpy as np, regjax
+        >>> posterior = regjax.bayes_linear(np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), 1.0, 1.0).params
+        >>> print(np.asarray(posterior.coef).round(3), np.asarray(posterior.covariance).round(3))
         [0.833] [[0.167]]
 
     References:

@@ -35,10 +35,10 @@ def ols(X: Any, y: Any, *, weights: Any = None, intercept: bool = True) -> Solut
         A `Solution` whose `params` is a `Linear` model: `coef` like a row of X, or (p, t).
 
     Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> X, y = jnp.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), jnp.array([1.0, 3.0, 5.0])
+        >>> import numpy as np, regjax
+        >>> X, y = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), np.array([1.0, 3.0, 5.0])
         >>> solution = regjax.ols(X, y)
-        >>> print(solution.params.coef, regjax.Status(int(solution.status)).name)
+        >>> print(np.asarray(solution.params.coef).round(3), regjax.Status(int(solution.status)).name)
         [1. 1.] RANK_DEFICIENT
 
     References:

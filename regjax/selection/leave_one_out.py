@@ -40,10 +40,10 @@ def loo_residuals(
         An array of the shape of y.
 
     Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> X, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0.0, 1.0, 2.0, 6.0])
-        >>> print(regjax.loo_residuals(X, y, 0.0).round(4))
-        [ 2.     -0.7143 -1.8571  3.    ]
+        >>> import numpy as np, regjax
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 2.0, 6.0])
+        >>> print(np.asarray(regjax.loo_residuals(X, y, 0.0)).round(3))
+        [ 2.    -0.429 -1.714  3.   ]
 
     References:
         Golub, Heath & Wahba, Generalized cross-validation, Technometrics 21 (1979).
