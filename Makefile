@@ -4,8 +4,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 export OPENBLAS_NUM_THREADS := 1
 export JAX_PLATFORMS ?= cpu
+# The tests compile thousands of small programs and run each for a moment: without LLVM's optimizations they take 2/3 of
+# the time. Doctests, demo and benches run what users run.
+QUICK := XLA_FLAGS=--xla_backend_optimization_level=0
 
-.PHONY: demo test lint types test64 test32 doctest bench-tiny bench clean
+.PHONY: demo test lint types test64 test32 doctest bench-tiny bench peers clean
 
 demo: $(READY)
 	$(BIN)/python -m regjax demo
@@ -20,10 +23,10 @@ types: $(READY)
 	$(BIN)/pyright
 
 test64: $(READY)
-	REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 -q
+	$(QUICK) REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 -q
 
 test32: $(READY)
-	REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 -q
+	$(QUICK) REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 -q
 
 doctest: $(READY)
 	$(BIN)/pytest -n 2 -q --doctest-modules regjax
@@ -34,10 +37,13 @@ bench-tiny: $(READY)
 bench: $(READY)
 	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
+peers: $(READY)
+	$(BIN)/python bench/support/peers.py
+
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $(READY)
 
 clean:
-	rm -rf .venv demo bench/results .pytest_cache .ruff_cache
+	rm -rf .venv demo bench/results bench/.peers .pytest_cache .ruff_cache

@@ -3,17 +3,30 @@
 Functions are here (`regjax.ridge`); the vocabulary is in its modules (`regjax.bases.BSpline`, `regjax.data.diabetes`).
 """
 
-from regjax import bases, data
+from regjax import bases, data, losses, penalties, solvers
 from regjax.core.solution import FitError, Solution, Status, check
 from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
+from regjax.models.fit import fit, lam_max
 from regjax.models.inference import Inference, inference
 from regjax.models.labels import decode_scores, encode_labels
+from regjax.models.lasso_ball import lasso_ball
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
 from regjax.models.problem import Linear
+from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
+from regjax.models.sparse import (
+    adaptive_lasso,
+    elastic_net,
+    group_lasso,
+    lasso,
+    multitask_lasso,
+    nonnegative_least_squares,
+    sparse_group_lasso,
+)
 from regjax.models.spline import SmoothingSpline, smoothing_spline
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
+from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
 
 __version__ = "0.1.0"
 
@@ -25,24 +38,45 @@ __all__ = [
     "SmoothingSpline",
     "Solution",
     "Status",
+    "adaptive_lasso",
     "bases",
     "bayes_linear",
     "bayes_linear_fit",
     "check",
     "condition_number",
     "data",
+    "debias",
     "decode_scores",
+    "degrees_of_freedom",
+    "elastic_net",
+    "elastic_net_path",
     "encode_labels",
+    "fit",
     "gcv",
     "gradient_descent",
+    "group_lasso",
     "inference",
+    "lam_grid",
+    "lam_max",
+    "lasso",
+    "lasso_ball",
+    "lasso_path",
     "loo_predictions",
     "loo_residuals",
     "loo_score",
+    "losses",
     "max_step",
+    "multitask_lasso",
+    "nonnegative_least_squares",
     "ols",
+    "path",
+    "penalties",
+    "relaxed_lasso",
     "ridge",
     "ridge_ball",
     "smoothing_spline",
+    "solvers",
+    "sparse_group_lasso",
+    "support",
     "tikhonov",
 ]

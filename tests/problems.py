@@ -108,6 +108,14 @@ MODELS = {
         lambda X, y, lam, v: _spline(regjax.smoothing_spline(X[:, 0], y, 0.1 * lam, weights=v), X[:, 0]),
         takes_pytree=False,
     ),
+    "lasso": Model(lambda X, y, lam, v: _solution(regjax.lasso(X, y, lam, weights=v))),
+    "elastic_net within limits": Model(
+        lambda X, y, lam, v: _solution(regjax.elastic_net(X, y, lam, 0.5, weights=v, lower=-0.4, upper=0.8)),
+        shapes=("tall",),
+    ),
+    "group_lasso": Model(
+        lambda X, y, lam, v: _solution(regjax.group_lasso(X, y, lam, (0, 0, 1, 1), weights=v)), shapes=("tall",)
+    ),
     "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
     "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v), second_argument=False),
 }

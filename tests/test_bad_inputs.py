@@ -83,6 +83,11 @@ def test_bad_data_raises_and_names_the_argument(fit, case):
         (lambda: regjax.encode_labels(["a", "b"], ["a", "c"]), r"labels has \['b'\]"),
         (lambda: regjax.decode_scores(jnp.ones((3, 2)), ["a", "b", "c"]), r"it takes \(n, 3\)"),
         (lambda: regjax.data.make_regression(jax.random.key(0), 5, 2, correlation=1.0), "correlation must be in"),
+        (lambda: regjax.data.make_regression(jax.random.key(0), 5, 2, noise=-1.0), "noise is a standard deviation"),
+        (lambda: regjax.data.make_regression(jax.random.key(0), 5, 0), "at least one sample, column and target"),
+        (lambda: regjax.tikhonov(X, y, 1.0, penalty=jnp.triu(jnp.ones((3, 3)))), "penalty must be a symmetric matrix"),
+        (lambda: regjax.tikhonov(X, y, 1.0, jnp.full(3, jnp.nan)), r"gamma contains NaN: .* at \(0,\)$"),
+        (lambda: regjax.bayes_linear(X, y, 0.5, 1.0).params.interval(X, 1.5), r"level must be in \[0, 1\)"),
         (lambda: regjax.condition_number(X[:0]), "X has 0 samples"),
     ],
 )
@@ -149,6 +154,11 @@ def test_extreme_magnitudes():
     right = np.allclose(np.asarray(scaled.params.coef, float) * large, regjax.ols(X, y).params.coef, rtol=1e-3)
     assert right or not bool(scaled.converged)
     assert right or not bool(regjax.ridge(X * large, y, 1.0).converged)
+
+
+@pytest.mark.x64
+def test_an_objective_that_overflows_is_flagged():
+    assert not bool(regjax.ridge(X, y * 1e200, 1.0).converged)
 
 
 @pytest.mark.parametrize("power", [-160, 160])

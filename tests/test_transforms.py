@@ -8,6 +8,8 @@ import pytest
 from tests.problems import CASES, MODELS, SHAPES, assert_close, problem, tolerance
 
 cases = pytest.mark.parametrize(("name", "shape"), CASES)
+# what does not depend on the form of the solution is asked once of each model
+once_each = pytest.mark.parametrize(("name", "shape"), list({name: (name, shape) for name, shape in CASES}.values()))
 LAMS = jnp.array([0.3, 1.0, 2.5])
 
 
@@ -23,6 +25,7 @@ def test_vmap_over_lam_equals_loop(name, shape):
     assert_close(batched, stack([fit(X, y, lam, v) for lam in LAMS]))
 
 
+@pytest.mark.once
 @cases
 def test_vmap_over_data_sets_equals_loop(name, shape):
     fit = MODELS[name].fit
@@ -51,7 +54,7 @@ def test_gradient_equals_finite_differences(name, shape):
     finite = jax.tree.map(
         lambda a, b, c, d: (8 * (b - c) - (a - d)) / (12 * h), moved(2 * h), moved(h), moved(-h), moved(-2 * h)
     )
-    assert_close(forward, finite, f64=2e-6, floor=1e-3)
+    assert_close(forward, finite, f64=2e-6, floor=1e-3)  # the rounding of a difference is some 1e-9
     value, pullback = jax.vjp(fit, *args)
     cotangent = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), value)
     one = sum(jnp.vdot(a, b) for a, b in zip(pullback(cotangent), direction, strict=True))
@@ -59,7 +62,8 @@ def test_gradient_equals_finite_differences(name, shape):
     assert_close(one, two, f64=1e-9, scale=float(jnp.abs(two)) + 1)
 
 
-@cases
+@pytest.mark.once
+@once_each
 def test_float32_in_float32_out(name, shape):
     X, y, v = (a.astype(jnp.float32) for a in problem(*SHAPES[shape]))
     for leaf in jax.tree.leaves(MODELS[name].fit(X, y, 0.8, v)):
@@ -76,7 +80,7 @@ def test_float32_agrees_with_float64(name, shape):
 
 
 @pytest.mark.once
-@cases
+@once_each
 def test_second_call_does_not_compile(name, shape):
     fit = MODELS[name].fit
     X, y, v = problem(*SHAPES[shape])
@@ -105,11 +109,13 @@ def test_zero_weight_rows_have_no_influence(name, shape):
         jnp.concatenate([v, jnp.zeros(2)]),
     )
     for whole, part in zip(jax.tree.leaves(padded), jax.tree.leaves(kept), strict=True):
-        assert_close(whole[: len(part)] if whole.shape != part.shape else whole, part, floor=1e-6)
+        # in float32 an interpolating fit has an objective that is zero to rounding
+        floor = tolerance(1e-12, 1e-6)
+        assert_close(whole[: len(part)] if whole.shape != part.shape else whole, part, floor=floor)
 
 
 @pytest.mark.once
-@cases
+@once_each
 def test_weights_equal_repeated_rows(name, shape):
     """For coefficients only: n counts samples, not weights."""
     if name in ("loo_residuals", "loo_score", "gcv", "bayes_linear_fit", "smoothing_spline"):
@@ -123,7 +129,7 @@ def test_weights_equal_repeated_rows(name, shape):
 
 
 @pytest.mark.once
-@cases
+@once_each
 def test_pytree_design_equals_matrix(name, shape):
     model = MODELS[name]
     if not model.takes_pytree:
@@ -145,7 +151,7 @@ def test_exports_for_accelerators(name, shape):
 
 
 @pytest.mark.once
-@cases
+@once_each
 def test_nan_inside_jit_is_not_silent(name, shape):
     """Inside jit nothing raises: the answer is nan, never a number."""
     X, y, v = problem(*SHAPES[shape])

@@ -43,8 +43,8 @@ def require(predicate: Callable[..., Any], *arrays: Any, message: str) -> None:
             raise ValueError(message)
 
 
-def check_finite(name: str, array: Array, weights: Array | None = None) -> None:
-    """Raise if `array` (n, ...) has NaN or infinities, in rows of positive weight if there are weights."""
+def check_finite(name: str, array: Array, weights: Array | None = None, *, samples: bool = False) -> None:
+    """Raise if `array` has NaN or infinities; in rows of positive weight only, if it holds `samples` with weights."""
     if not is_concrete(array, weights):
         return
     with jax.ensure_compile_time_eval():
@@ -54,9 +54,10 @@ def check_finite(name: str, array: Array, weights: Array | None = None) -> None:
         if bool(jnp.any(bad)):
             first = tuple(int(i) for i in np.argwhere(np.asarray(bad))[0])
             what = "NaN" if bool(jnp.any(jnp.isnan(array) & bad)) else "infinity"
+            advice = ". Remove those samples, or give them weight 0" if samples else ""
             raise ValueError(
-                f"{name} contains {what}: {int(bad.sum())} of {array.size} values are not finite, the first at {first}."
-                " Remove those samples, or give them weight 0"
+                f"{name} contains {what}: {int(bad.sum())} of {array.size} values are not finite, the first at {first}"
+                f"{advice}"
             )
 
 

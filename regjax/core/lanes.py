@@ -4,10 +4,12 @@
 a hundred values of λ or each λ has a matrix of its own decides what to compute. `sees_lanes` puts the axis back.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
@@ -64,3 +66,46 @@ def split_axes(shapes: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], tupl
     rank = len(shapes[0])
     own = tuple(i for i in range(rank) if any(shape[i] > 1 for shape in shapes))
     return own, tuple(i for i in range(rank) if i not in own)
+
+
+def map_problems(fun: Callable[..., Any], problem: Any, variants: Any, rank: int) -> Any:
+    """`fun(problem, variants)` once for every problem among the lanes, with the variants that share it stacked.
+
+    Args:
+        fun: takes one problem, and variants whose leaves have one more axis in front; so do the leaves of its result.
+        problem: a pytree of arrays with `rank` lane axes in front, as `sees_lanes` passes them.
+        variants: likewise. Lane axes along which no leaf of `problem` varies number the variants of a problem.
+        rank: the number of lane axes.
+
+    Returns:
+        The result of `fun` with all lane axes in front. An array that does not vary is not copied for any lane.
+    """
+    own, shared = split_axes([leaf.shape[:rank] for leaf in jax.tree.leaves(problem)])
+    lanes = jnp.broadcast_shapes(*(leaf.shape[:rank] for leaf in jax.tree.leaves((problem, variants))))
+    own_shape, shared_shape = (tuple(lanes[i] for i in axes) for axes in (own, shared))
+
+    def pick(leaf, index):  # the lane of one problem, with the shared axes as one
+        core = leaf.shape[rank:]
+        leaf = leaf.transpose(*own, *shared, *range(rank, leaf.ndim))
+        leaf = leaf[tuple(i if size > 1 else 0 for i, size in zip(index, leaf.shape, strict=False))]
+        return jnp.broadcast_to(leaf, shared_shape + core).reshape(-1, *core)
+
+    def one(index):
+        index = jnp.unravel_index(index, own_shape) if own else ()
+        alone = jax.tree.map(lambda leaf: leaf[tuple(_lane(leaf, own, index, rank))], problem)
+        return fun(alone, jax.tree.map(lambda leaf: pick(leaf, index), variants))
+
+    result = map_lanes(one, jnp.arange(math.prod(own_shape)))
+    order = sorted(range(rank), key=lambda axis: (own + shared)[axis])
+
+    def restore(leaf):  # (problems, variants, ...) -> (lanes, ...)
+        leaf = leaf.reshape(own_shape + shared_shape + leaf.shape[2:])
+        return leaf.transpose(*order, *range(rank, leaf.ndim))
+
+    return jax.tree.map(restore, result)
+
+
+def _lane(leaf, own, index, rank):
+    """The index of a problem's lane: 0 on the axes along which this leaf does not vary."""
+    place = dict(zip(own, index, strict=True))
+    return [place[axis] if axis in place and leaf.shape[axis] > 1 else 0 for axis in range(rank)]

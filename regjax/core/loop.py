@@ -20,7 +20,13 @@ class LoopResult(NamedTuple):
 
 
 def iterate(
-    step: Callable[[Any], tuple[Any, Array]], state: Any, *, tol: Any, max_iter: int, patience: int = 10
+    step: Callable[[Any], tuple[Any, Array]],
+    state: Any,
+    *,
+    tol: Any,
+    max_iter: int,
+    patience: int = 10,
+    error: Array | None = None,
 ) -> LoopResult:
     """Repeat `state, error = step(state)` until error ≤ tol.
 
@@ -34,6 +40,7 @@ def iterate(
         tol: scalar, in units of the error.
         max_iter: the most steps to take.
         patience: steps without progress after which the loop ends.
+        error: that of `state`, if it is known: no step is taken where it is at most tol.
 
     Example:
         >>> import jax.numpy as jnp
@@ -54,9 +61,11 @@ def iterate(
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state, best)
         return state, error, best, jnp.where(better, error, best_error), count + 1, jnp.where(better, 0, stale + 1)
 
-    dtype = jax.eval_shape(step, state)[1].dtype
+    # not by tracing `step` for it: loops within loops would double that at every level
+    dtype = jnp.result_type(*(a for a in jax.tree.leaves(state) if jnp.issubdtype(jnp.result_type(a), jnp.floating)))
     zero = jnp.zeros((), jnp.int32)
-    start = (state, jnp.zeros((), dtype), state, jnp.array(jnp.inf, dtype), zero, zero)
+    known = jnp.array(jnp.inf, dtype) if error is None else error
+    start = (state, jnp.where(jnp.isnan(known), known, 0), state, known, zero, zero)
     _, error, best, best_error, count, stale = lax.while_loop(unfinished, body, start)
     status = jnp.where(stale >= patience, Status.FLOOR, Status.ITERATION_LIMIT)
     status = jnp.where(jnp.isfinite(error), status, Status.NON_FINITE)

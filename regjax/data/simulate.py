@@ -52,7 +52,11 @@ def make_regression(
         >>> print(data.X.shape, int((data.coef != 0).sum()))
         (50, 8) 2
     """
-    n, p, t = num_samples, num_columns, num_targets or 1
+    n, p, t = num_samples, num_columns, 1 if num_targets is None else num_targets
+    if min(n, p, t) < 1:
+        raise ValueError(f"make_regression takes at least one sample, column and target: got {n}, {p} and {t}")
+    if noise < 0:
+        raise ValueError(f"noise is a standard deviation and must not be negative, got {noise}")
     if not 0 <= correlation < 1:
         raise ValueError(f"correlation must be in [0, 1), got {correlation}")
     if not 0 <= outliers <= 1:

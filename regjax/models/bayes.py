@@ -76,6 +76,7 @@ class BayesLinear:
     def interval(self, Z: Any, level: float = 0.95, noise: bool = False) -> tuple[Array, Array]:
         """Lower and upper ends of the central predictive interval of the given level."""
         mean = self.mean(Z)
+        require(lambda level: (level >= 0) & (level < 1), level, message=f"level must be in [0, 1), got {level}")
         half = ndtri(0.5 + level / 2) * jnp.sqrt(self.variance(Z, noise))
         half = half[:, None] if half.ndim < mean.ndim else half
         return mean - half, mean + half

@@ -175,6 +175,11 @@ def penalty_matrix(gamma: Any, penalty: Any, structure: Structure, dtype: Any) -
                 f"penalty has shape {omega.shape}: it takes ({p}, {p}), one row and column per coefficient"
             )
         check_finite("penalty", omega)
+        require(
+            lambda a: jnp.allclose(a, a.T, rtol=1e-3, atol=1e-3 * jnp.max(jnp.abs(a))),
+            omega,
+            message="penalty must be a symmetric matrix Ω: to give Γ with Ω = ΓᵀΓ, use gamma",
+        )
         return (omega + omega.T) / 2
     if gamma is None:
         return None

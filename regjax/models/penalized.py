@@ -193,7 +193,7 @@ def summarize(
     status = worst(certificate.status)
     if certified:
         status = jnp.where(succeeded(status) & (residual > tolerance), Status.ILL_CONDITIONED, status)
-    finite = jnp.all(jnp.isfinite(coef)) & jnp.isfinite(residual)
+    finite = jnp.all(jnp.isfinite(coef)) & jnp.isfinite(residual) & jnp.all(jnp.isfinite(certificate.objective))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
     valid = data.valid & jnp.all(lam >= 0)
     coef, intercept = (jnp.where(valid, a, jnp.nan) for a in (coef, intercept))

@@ -78,8 +78,8 @@ def check_samples(X: Any, y: Any, weights: Any = None) -> Samples:
     dtype = jnp.result_type(matrix, target)
     if weights is not None:
         weights = check_weights(weights, n, dtype)
-    check_finite("X", matrix, weights)
-    check_finite("y", target, weights)
+    check_finite("X", matrix, weights, samples=True)
+    check_finite("y", target, weights, samples=True)
     Y = target.astype(dtype).reshape(n, -1)
     return Samples(matrix.astype(dtype), Y, weights, structure, target.ndim == 1)
 
@@ -92,7 +92,7 @@ def check_design(X: Any, weights: Any = None) -> tuple[Array, Array | None]:
         raise ValueError(f"X has {n} samples and {p} columns: it takes at least one of each")
     if weights is not None:
         weights = check_weights(weights, n, matrix.dtype)
-    check_finite("X", matrix, weights)
+    check_finite("X", matrix, weights, samples=True)
     return matrix, weights
 
 

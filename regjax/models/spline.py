@@ -125,7 +125,7 @@ def _smooth(x, Y, weights, lam):
     Q, R = jnp.where(real, Q, 0), jnp.where(real & real[:, None], R, jnp.eye(len(R), dtype=R.dtype))
     lower = jnp.linalg.cholesky(R)
     C = jax.scipy.linalg.solve_triangular(lower, Q.T * unroot, lower=True)
-    b = jax.scipy.linalg.solve_triangular(lower, Q.T @ means, lower=True)
+    b = jax.scipy.linalg.solve_triangular(lower, cross(Q, means), lower=True)
     shift = width**3 / lam  # 1/λ where ∫f″² is in the units of x
     M = C @ C.T
     factor = factors.factorize(M, shift, root=(C,))

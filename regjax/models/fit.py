@@ -1,0 +1,235 @@
+"""Any loss with any penalty: one function that the named models call."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.checks import as_float_array, check_finite, check_strength
+from regjax.core.implicit import implicit_solution
+from regjax.core.linalg import conjugate_gradients, cross
+from regjax.core.solution import Solution, Status
+from regjax.core.tree import Structure
+from regjax.losses import Loss, Squared
+from regjax.models.linear import ols, ridge, tikhonov
+from regjax.models.penalized import squares, worst
+from regjax.models.problem import Centred, Samples, center, check_samples
+from regjax.penalties import L1, L2, Limited, Penalty, Tikhonov, Zero, check_penalty, is_valid
+from regjax.solvers.certificate import orthogonal_to_free
+from regjax.solvers.minimize import Solver, minimize, resolve
+from regjax.solvers.polish import curvature
+
+
+def fit(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalty: Penalty,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    r"""Minimise Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + xᵢw) + P(w), subject to lower ≤ w ≤ upper.
+
+    `jax.vmap` over the strengths of the penalty is a warm-started path; over data sets, folds (0/1 weights) and targets
+    it is a batch in which no lane waits for another. Derivatives of the solution with respect to X, y, weights and the
+    strengths are those of the optimality conditions on the support.
+
+    Args:
+        X: (n, p), or a pytree of arrays with n samples in front.
+        y: (n,) or (n, t).
+        loss: from `regjax.losses`; `Squared()` is ½(y − η)².
+        penalty: from `regjax.penalties`. A strength is a scalar, an array that broadcasts against the coefficients or a
+            prefix pytree of the design, one value per block.
+        weights: v (n,), non-negative; 1 if None.
+        offset: o, of the shape of y; 0 if None.
+        lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None.
+        intercept: whether b, unpenalised, is fitted.
+        standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
+            coefficients come back on the original scale.
+        solver: a name or a function of `regjax.solvers`. By default closed forms serve `Zero`, `L2` and `Tikhonov`,
+            `working_set` the lasso and the elastic net, and `fista` everything else.
+        init: coefficients to start from, like `params.coef`.
+        tol: the duality gap to reach relative to half the null deviance (the optimality residual where there is no
+            gap); 1e-10 in float64 and 1e-5 in float32 if None.
+        max_iter: the most iterations; the solver's own limit if None.
+
+    Returns:
+        A `Solution` whose `params` is a `Linear` model.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(3), jnp.array([3.0, -0.5, 1.5])
+        >>> solution = regjax.fit(X, y, regjax.losses.Squared(), regjax.penalties.L1(1.0), intercept=False)
+        >>> print(solution.params.coef.round(3))
+        [2.  0.  0.5]
+    """
+    if not isinstance(loss, Squared):
+        raise ValueError(f"loss must be a loss of regjax.losses that fit supports: Squared(), got {loss!r}")
+    samples = check_samples(X, y, weights)
+    samples = samples._replace(Y=samples.Y - _check_offset(offset, samples))
+    if solver is None and lower is None and upper is None and not standardize:
+        closed = _closed_form(X, samples, penalty, intercept)
+        if closed is not None:
+            return closed
+    trailing = () if samples.single else (samples.Y.shape[1],)
+    coef_shape = (samples.X.shape[1], samples.Y.shape[1])
+    matrix_penalty = check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
+    limits = _check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+    start = jnp.zeros(coef_shape, samples.X.dtype)
+    if init is not None:
+        start = samples.structure.ravel(init, trailing, "init").astype(start.dtype).reshape(coef_shape)
+    dtype = samples.X.dtype
+    goal = check_strength("tol", (1e-10 if dtype == jnp.float64 else 1e-5) if tol is None else tol, dtype)
+    method = resolve(solver, matrix_penalty if limits is None else Limited(matrix_penalty, *limits))
+    coef, b, *rest = _fit(
+        samples.X, samples.Y, samples.weights, matrix_penalty, limits, start, goal,
+        intercept=intercept, standardize=standardize, solver=method, max_iter=max_iter,
+    )  # fmt: skip
+    return Solution(samples.model(coef, b), *rest)
+
+
+def _check_offset(offset: Any, samples: Samples) -> Array | float:
+    if offset is None:
+        return 0.0
+    array = as_float_array("offset", offset).astype(samples.Y.dtype)
+    takes = samples.Y.shape[:1] if samples.single else samples.Y.shape
+    if array.shape not in (takes, samples.Y.shape[:1]):
+        raise ValueError(f"offset has shape {array.shape}: it takes the shape of y, {takes}")
+    check_finite("offset", array, samples.weights, samples=True)
+    return array.reshape(len(array), -1)
+
+
+def _check_limits(lower, upper, structure: Structure, trailing, dtype):
+    """Limits that broadcast against (p, t), or None where there are none."""
+    if lower is None and upper is None:
+        return None
+    limits = Limited(Zero(), -jnp.inf if lower is None else lower, jnp.inf if upper is None else upper)
+    limits = check_penalty(limits, structure, trailing, dtype)
+    return limits.lower, limits.upper
+
+
+def _closed_form(X: Any, samples: Samples, penalty: Penalty, intercept: bool) -> Solution | None:
+    """The models that need no iteration; None where there is none for this penalty."""
+    y = samples.Y[:, 0] if samples.single else samples.Y
+    if isinstance(penalty, Zero):
+        return ols(X, y, weights=samples.weights, intercept=intercept)
+    if isinstance(penalty, Tikhonov):
+        return tikhonov(X, y, penalty.lam, penalty.gamma, weights=samples.weights, intercept=intercept)
+    if isinstance(penalty, L2) and penalty.factors is None and jnp.ndim(penalty.lam) == 0:
+        return ridge(X, y, penalty.lam, weights=samples.weights, intercept=intercept)
+    return None
+
+
+@partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
+def _fit(X, Y, weights, penalty, limits, init, tol, *, intercept, standardize, solver, max_iter):
+    data, penalty, size = _prepare(X, Y, weights, penalty, limits, intercept, standardize)
+    init = init * size[:, None]
+    outcome = minimize(data.scaled_x, data.scaled_y, penalty, init, solver=solver, tol=tol, max_iter=max_iter)
+    theta = (data.X, data.Y, data.weights, penalty)
+    coef = implicit_solution(_stationarity, _solve_on_manifold, outcome.coef, theta, None)
+    objective = squares(data, data.Y - data.X @ coef).sum() / 2 + penalty.value(coef)
+    proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
+    status = worst(jnp.atleast_1d(outcome.status))
+    valid = data.valid & is_valid(penalty) & (tol >= 0)
+    status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
+    b = data.intercept_of(coef)
+    known = valid & (status != Status.NON_FINITE)
+    coef, b = (jnp.where(known, a, jnp.nan) for a in (coef / size[:, None], b))
+    return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
+
+
+def _prepare(X, Y, weights, penalty, limits, intercept, standardize):
+    """Centred data with scaled columns, the penalty with its limits on that scale, and the scale (p,)."""
+    data = center(X, Y, weights, intercept)
+    size = jnp.ones_like(data.mean_x)
+    if standardize:
+        size = _column_sizes(X, data, intercept)
+        data = data._replace(X=data.X / size, mean_x=data.mean_x / size)
+    if limits is not None:
+        penalty = Limited(penalty, *(limit * size[:, None] for limit in limits))
+    return data, penalty, size
+
+
+def _column_sizes(X: Array, data: Centred, intercept: bool) -> Array:
+    """Weighted standard deviations (p,), about the mean even without an intercept; 1 for a constant column."""
+    if not intercept:
+        data = center(X, data.Y, data.weights, True)
+    return jnp.where(data.empty | (data.size == 0), 1, jnp.sqrt(data.size / data.total))
+
+
+def _stationarity(coef, theta):
+    """The gradient along the manifold on which the penalty is smooth; across it the coefficients do not move."""
+    X, Y, weights, penalty = theta
+    at = lax.stop_gradient(coef)
+    slope = cross(X, weights[:, None] * (X @ coef - Y)) + jax.grad(penalty.value)(coef)
+    return penalty.tangent(at, slope) + coef - penalty.tangent(at, coef)
+
+
+def _solve_on_manifold(aux, theta, coef, rhs):
+    del aux
+    X, _, weights, penalty = theta
+    eps = float(jnp.finfo(coef.dtype).eps)
+    return conjugate_gradients(
+        lambda u: curvature(X, weights, penalty, coef, u), rhs, tol=eps**0.9, max_iter=min(4 * coef.size, 1000)
+    )
+
+
+def lam_max(
+    X: Any,
+    y: Any,
+    penalty: Penalty | None = None,
+    *,
+    factors: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+) -> Array:
+    r"""The smallest λ at which every penalised coefficient is zero.
+
+    It is the dual norm of the gradient at the null model, in which the intercept and the unpenalised columns are
+    fitted: max |xⱼᵀV(y − η₀)|/fⱼ for the lasso; one-sided where a limit is 0.
+
+    Args:
+        X, y, weights, offset, lower, upper, intercept, standardize: as in `fit`.
+        penalty: whose strength is looked for, such as `Group(1.0, groups)`; its own strength does not matter. `L1` if
+            None. Infinite for `L2`.
+        factors: of `L1`, where there is no penalty.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.array([[1.0, 0.0], [0.0, 2.0]]), jnp.array([3.0, 1.0])
+        >>> print(regjax.lam_max(X, y, intercept=False))
+        3.0
+    """
+    samples = check_samples(X, y, weights)
+    samples = samples._replace(Y=samples.Y - _check_offset(offset, samples))
+    trailing = () if samples.single else (samples.Y.shape[1],)
+    if penalty is not None and factors is not None:
+        raise ValueError("factors belong to the penalty where one is given")
+    unit = check_penalty(L1(1.0, factors) if penalty is None else penalty, samples.structure, trailing, samples.X.dtype)
+    limits = _check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+    return _lam_max(samples.X, samples.Y, samples.weights, unit, limits, intercept=intercept, standardize=standardize)
+
+
+@partial(jax.jit, static_argnames=("intercept", "standardize"))
+def _lam_max(X, Y, weights, penalty, limits, *, intercept, standardize):
+    data, penalty, _ = _prepare(X, Y, weights, penalty, limits, intercept, standardize)
+    _, pull = orthogonal_to_free(data.scaled_x, data.scaled_y, penalty)
+    return penalty.dual_norm(pull)

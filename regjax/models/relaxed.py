@@ -1,0 +1,122 @@
+"""What follows a sparse fit: its support, least squares on it, degrees of freedom."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.checks import as_float_array, require
+from regjax.core.factors import spectrum
+from regjax.core.linalg import cross
+from regjax.core.solution import Solution
+from regjax.models.linear import ols
+from regjax.models.penalized import worst
+from regjax.models.problem import Linear, center, check_design
+from regjax.models.sparse import lasso
+from regjax.solvers.minimize import Solver
+
+
+def support(solution: Solution) -> Any:
+    """Which coefficients are not zero: booleans like `params.coef`.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> fit = regjax.lasso(jnp.eye(3), jnp.array([3.0, 0.5, 2.0]), 1.0, intercept=False)
+        >>> print(regjax.support(fit))
+        [ True False  True]
+    """
+    return jax.tree.map(lambda w: w != 0, solution.params.coef)
+
+
+def debias(X: Any, y: Any, solution: Solution, *, weights: Any = None, intercept: bool = True) -> Solution:
+    """Least squares on the support of a sparse fit, without its shrinkage; the other coefficients stay zero.
+
+    Args:
+        X, y, weights, intercept: the data of the fit, as in `ols`.
+        solution: of `lasso` or any other sparse model.
+
+    Returns:
+        The `Solution` of `ols` on those columns.
+    """
+    kept = support(solution)
+    if jnp.ndim(y) == 1:
+        return ols(_only(X, kept), y, weights=weights, intercept=intercept)
+
+    def one(y, kept):
+        return ols(_only(X, kept), y, weights=weights, intercept=intercept)
+
+    fits = jax.vmap(one, in_axes=(1, -1))(jnp.asarray(y), kept)
+    coef = jax.tree.map(lambda w: jnp.moveaxis(w, 0, -1), fits.params.coef)
+    return Solution(
+        Linear(coef, fits.params.intercept), worst(fits.status), jnp.max(fits.num_iter), jnp.max(fits.residual),
+        jnp.max(fits.gap), jnp.sum(fits.objective),
+    )  # fmt: skip
+
+
+def _only(X, kept):
+    return jax.tree.map(lambda columns, keep: jnp.asarray(columns) * keep, X, kept)
+
+
+def relaxed_lasso(
+    X: Any,
+    y: Any,
+    lam: Any,
+    mix: Any = 0.0,
+    *,
+    factors: Any = None,
+    weights: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    r"""The relaxed lasso φ·w_lasso + (1 − φ)·w_debiased: the lasso's support with less of its shrinkage.
+
+    Args:
+        X, y, lam, factors, weights, intercept, standardize, solver, init, tol, max_iter: as in `lasso`.
+        mix: φ in [0, 1]; 1 is the lasso, 0 least squares on its support.
+
+    Returns:
+        A `Solution` whose `params` is the blend; residual, gap and objective are those of the lasso fit, and the status
+        is the worse of the two.
+
+    References:
+        Hastie, Tibshirani & Tibshirani, Best subset, forward stepwise or lasso?, Statistical Science 35 (2020).
+    """
+    mix = as_float_array("mix", mix)
+    require(lambda m: jnp.all((m >= 0) & (m <= 1)), mix, message=f"mix must be in [0, 1], got {mix}")
+    sparse = lasso(
+        X, y, lam, factors=factors, weights=weights, intercept=intercept, standardize=standardize, solver=solver,
+        init=init, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+    full = debias(X, y, sparse, weights=weights, intercept=intercept)
+    params = jax.tree.map(lambda a, b: (mix * a + (1 - mix) * b).astype(a.dtype), sparse.params, full.params)
+    status = worst(jnp.stack([sparse.status, full.status]))
+    return Solution(params, status, sparse.num_iter, sparse.residual, sparse.gap, sparse.objective)
+
+
+def degrees_of_freedom(
+    X: Any, solution: Solution, l2: Any = 0.0, *, weights: Any = None, intercept: bool = True
+) -> Array:
+    r"""Effective degrees of freedom of a lasso or elastic net fit to one target, without the intercept.
+
+    tr X_A(X_AᵀVX_A + l2 I)⁻¹X_AᵀV over the support A: for the lasso the rank of the active columns.
+
+    Args:
+        X, weights, intercept: the data of the fit.
+        solution: of `lasso` or `elastic_net` with y (n,).
+        l2: the ridge part of the elastic net, a scalar.
+
+    References:
+        Zou, Hastie & Tibshirani, On the degrees of freedom of the lasso, Annals of Statistics 35 (2007).
+    """
+    matrix, weights = check_design(_only(X, support(solution)), weights)
+    data = center(matrix, jnp.zeros((len(matrix), 1), matrix.dtype), weights, intercept)
+    scaled = data.scaled_x
+    n, p = scaled.shape
+    found = spectrum(cross(scaled, scaled), (scaled.T,)) if p <= n else spectrum(scaled @ scaled.T, (scaled,))
+    kept = found.kept & (found.values > 0)
+    return jnp.sum(jnp.where(kept, found.values / jnp.where(kept, found.values + l2, 1), 0))

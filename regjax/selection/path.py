@@ -1,0 +1,191 @@
+"""Regularization paths: a fit at every λ, each certified, at little more than the price of the last."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.checks import as_float_array, require
+from regjax.core.solution import Solution
+from regjax.core.tree import ravel_design
+from regjax.losses import Loss, Squared
+from regjax.models.fit import fit, lam_max
+from regjax.penalties import L1, ElasticNet, Penalty, strength_axes
+from regjax.solvers.minimize import Solver
+
+
+def path(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalties: Penalty,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    r"""`fit` at every λ: the same arguments, with a λ axis in front of the penalty's strengths.
+
+    Each λ starts from the solution before it, and each has its own certificate. It is `jax.vmap` of `fit` over the
+    strengths, which finds the warm starts by itself.
+
+    Args:
+        X, y, loss, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
+        penalties: such as `L1(lams)` or `ElasticNet(l1s, 0.5)`: strengths with an axis are mapped, factors are shared.
+
+    Returns:
+        A `Solution` with the λ axis in front of every field.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(2), jnp.array([3.0, 1.0])
+        >>> fits = regjax.path(
+        ...     X, y, regjax.losses.Squared(), regjax.penalties.L1(jnp.array([2.0, 0.5])), intercept=False)
+        >>> print(fits.params.coef)
+        [[1.  0. ]
+         [2.5 0.5]]
+    """
+
+    def one(penalty):
+        return fit(
+            X, y, loss, penalty, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
+            standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+        )  # fmt: skip
+
+    return jax.vmap(one, in_axes=(strength_axes(penalties),))(penalties)
+
+
+def lam_grid(
+    X: Any,
+    y: Any,
+    penalty: Penalty | None = None,
+    *,
+    num: int = 100,
+    ratio: float | None = None,
+    factors: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+) -> Array:
+    """A geometric grid of λ from `lam_max` down to `ratio` times it.
+
+    Args:
+        X, y, penalty, factors, weights, offset, lower, upper, intercept, standardize: as in `lam_max`.
+        num: how many.
+        ratio: the last over the first; 1e-4 where n > p and 1e-2 otherwise if None.
+
+    Returns:
+        (num,), falling.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> print(regjax.lam_grid(jnp.eye(2), jnp.array([4.0, 1.0]), num=3, ratio=0.25, intercept=False))
+        [4. 2. 1.]
+    """
+    if num < 1:
+        raise ValueError(f"num must be at least 1, got {num}")
+    matrix, _ = ravel_design(X)
+    n, p = matrix.shape
+    ratio = (1e-4 if n > p else 1e-2) if ratio is None else ratio
+    require(lambda r: (r > 0) & (r <= 1), ratio, message=f"ratio must be in (0, 1], got {ratio}")
+    top = lam_max(
+        X, y, penalty, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
+        standardize=standardize,
+    )  # fmt: skip
+    return top * ratio ** (jnp.arange(num, dtype=top.dtype) / max(num - 1, 1))
+
+
+def lasso_path(
+    X: Any,
+    y: Any,
+    lams: Any = None,
+    *,
+    factors: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    """`lasso` at every one of `lams` (L,), in any order; the `lam_grid` of the data if None.
+
+    Returns:
+        A `Solution` with the λ axis in front of every field; `lam` holds the grid.
+
+    Example:
+        >>> import regjax
+        >>> data = regjax.data.diabetes()
+        >>> fits = regjax.lasso_path(data.X, data.y, standardize=True)
+        >>> print(fits.params.coef.shape, bool(fits.converged.all()))
+        (100, 10) True
+    """
+    if lams is None:
+        lams = lam_grid(
+            X, y, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
+            standardize=standardize,
+        )  # fmt: skip
+    lams = _check_grid("lams", lams)
+    fits = path(
+        X, y, Squared(), L1(lams, factors), weights=weights, offset=offset, lower=lower, upper=upper,
+        intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+    return replace(fits, lam=lams)
+
+
+def elastic_net_path(
+    X: Any,
+    y: Any,
+    l1s: Any,
+    l2s: Any,
+    *,
+    factors: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    """`elastic_net` at every pair of `l1s` (L,) and `l2s`, (L,) or one for all.
+
+    Returns:
+        A `Solution` with the λ axis in front of every field; `lam` holds `l1s`.
+    """
+    l1s = _check_grid("l1s", l1s)
+    l2s = as_float_array("l2s", l2s)
+    if l2s.shape not in ((), l1s.shape):
+        raise ValueError(f"l2s has shape {l2s.shape}: it takes a scalar or one value for each of l1s, {l1s.shape}")
+    fits = path(
+        X, y, Squared(), ElasticNet(l1s, l2s, factors), weights=weights, offset=offset, lower=lower, upper=upper,
+        intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+    return replace(fits, lam=l1s)
+
+
+def _check_grid(name: str, lams: Any) -> Array:
+    array = as_float_array(name, lams)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"{name} has shape {array.shape}: it takes a grid (L,) of at least one value")
+    require(lambda a: jnp.all(a >= 0), array, message=f"{name} must be non-negative and not NaN, got {array}")
+    return array

@@ -1,0 +1,113 @@
+"""The certificate of a penalised least squares problem: how far a point is from optimal, whatever found it."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.linalg import cross
+from regjax.core.loop import iterate
+from regjax.penalties import Penalty
+
+
+class Problem(NamedTuple):
+    """Minimise ½‖Y − XW‖² + P(W) over W (p, t): what every solver is given.
+
+    Attributes:
+        X: (n, p), rows multiplied by √v and columns centred where there is an intercept.
+        Y: (n, t), likewise.
+        null: half the null deviance, ½‖Y − XW₀‖² at the best W₀ that P does not charge.
+        null_slope: max |Xᵀ(Y − XW₀)|.
+    """
+
+    X: Array
+    Y: Array
+    null: Array
+    null_slope: Array
+
+
+class Certificate(NamedTuple):
+    """How good a point is: a relative duality gap and a relative optimality residual, each as a fraction.
+
+    Attributes:
+        gap: the duality gap; nan where there is no usable dual.
+        null: half the null deviance.
+        distance: the largest distance of Xᵀ(Y − XW) to ∂P(W).
+        null_slope: the largest slope at the null model.
+    """
+
+    gap: Array
+    null: Array
+    distance: Array
+    null_slope: Array
+
+    @property
+    def relative_gap(self) -> Array:
+        """The gap over half the null deviance; the gap itself where that is 0."""
+        return self.gap / jnp.where(self.null > 0, self.null, 1)
+
+    @property
+    def residual(self) -> Array:
+        """The distance over the slope of the null model; the distance itself where that is 0."""
+        return self.distance / jnp.where(self.null_slope > 0, self.null_slope, 1)
+
+    @property
+    def error(self) -> Array:
+        """What `tol` is compared with: the relative gap, or the residual where there is no gap."""
+        return jnp.where(jnp.isnan(self.gap), self.residual, self.relative_gap)
+
+    def over_targets(self) -> "Certificate":
+        """One certificate of problems that were solved apart, from theirs along the first axis."""
+        return Certificate(self.gap.sum(), self.null.sum(), self.distance.max(), self.null_slope.max())
+
+
+def pose(X: Array, Y: Array, penalty: Penalty) -> Problem:
+    """The problem with its null model."""
+    left, pull = orthogonal_to_free(X, Y, penalty)
+    return Problem(X, Y, jnp.sum(left**2) / 2, jnp.max(jnp.abs(pull)))
+
+
+def orthogonal_to_free(X: Array, residuals: Array, penalty: Penalty) -> tuple[Array, Array]:
+    """What is left of the residuals beyond the columns that the penalty does not charge, and Xᵀ times that.
+
+    A dual point must be orthogonal to those columns. Conjugate gradients on the least squares problem take no step, and
+    cost one product with X, where there are none.
+    """
+
+    def step(state):
+        left, pull, direction = state
+        energy = jnp.sum(penalty.unpenalised(pull) ** 2)
+        image = X @ direction
+        length = energy / jnp.where(energy > 0, jnp.sum(image**2), 1)
+        left = left - jnp.where(energy > 0, length, 0) * image
+        pull = cross(X, left)
+        free = penalty.unpenalised(pull)
+        new = jnp.sum(free**2)
+        return (left, pull, free + new / jnp.where(energy > 0, energy, 1) * direction), jnp.sqrt(new)
+
+    pull = cross(X, residuals)
+    free = penalty.unpenalised(pull)
+    start = (residuals, pull, free)
+    tol = float(jnp.finfo(X.dtype).eps) * jnp.sqrt(jnp.sum(pull**2))
+    result = iterate(step, start, tol=tol, max_iter=1000, patience=50, error=jnp.sqrt(jnp.sum(free**2)))
+    return result.state[0], result.state[1]
+
+
+def certify(problem: Problem, penalty: Penalty, W: Array) -> Certificate:
+    """Measure optimality at W.
+
+    With r = Y − XW and the dual point θ = s·r, s as large as the domain of P* allows, the gap is
+    ½‖r − θ‖² + P(W) + P*(Xᵀθ) − ⟨W, Xᵀθ⟩: a sum of terms that are not negative, which holds in float32 where the
+    difference of two objectives does not.
+    """
+    X, Y, null, null_slope = problem
+    residuals = Y - X @ W
+    pull = cross(X, residuals)
+    distance = jnp.max(penalty.distance(W, pull))
+    if not penalty.convex:
+        return Certificate(jnp.full_like(distance, jnp.nan), null, distance, null_slope)
+    dual, image = orthogonal_to_free(X, residuals, penalty)
+    scale = penalty.dual_scale(image)
+    gap = jnp.sum((residuals - scale * dual) ** 2) / 2 + penalty.slack(W, scale * image)
+    gap = jnp.where(scale > 0, gap, jnp.nan)  # a limit without a strength: no multiple of r is in the domain
+    return Certificate(gap, null, distance, null_slope)

@@ -1,0 +1,109 @@
+"""The engine behind the lasso and the elastic net: homotopy for few columns, a working set for many."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.linalg import cross
+from regjax.core.solution import Status
+from regjax.penalties import L1, ElasticNet, Limited, Penalty
+from regjax.solvers.certificate import Problem, certify, pose
+from regjax.solvers.column_set import solve_path
+from regjax.solvers.homotopy import homotopy_path, path_gaps
+from regjax.solvers.run import Outcome
+
+FEW = 200  # columns up to which following the path knot by knot is the fastest that was measured
+
+
+def takes(penalty: Penalty) -> bool:
+    """Whether the engine can minimise this penalty: ℓ1, with or without ℓ2, factors and limits."""
+    return isinstance(penalty.penalty if isinstance(penalty, Limited) else penalty, L1 | ElasticNet)
+
+
+def working_set(problem: Problem, penalty: Penalty, init: Array, *, tol: Any, max_iter: int = 1000) -> Outcome:
+    """The lasso and the elastic net of one target, with Newton steps on the support: exact to rounding.
+
+    With at most 200 columns and no limits the piecewise linear path is followed from λ_max down, knot by knot, on the
+    Gram matrix. Otherwise the columns that matter are gathered into a working set, on whose Gram matrix coordinate
+    descent finds the support and Newton's method the coefficients. `jax.vmap` over λ makes one path of all values.
+
+    References:
+        Osborne, Presnell & Turlach, A new approach to variable selection, IMA J. Numer. Anal. 20 (2000).
+        Massias, Gramfort & Salmon, Celer: a fast solver for the lasso with dual extrapolation, ICML 2018.
+    """
+    one = jax.tree.map(lambda a: jnp.asarray(a)[None], (penalty, init, tol))
+    outcome = working_set_path(problem.X, problem.Y, *one, max_iter=max_iter)
+    return jax.tree.map(lambda a: a[0], outcome)
+
+
+def working_set_path(X: Array, Y: Array, penalty: Penalty, init: Array, tol: Array, *, max_iter: int = 1000) -> Outcome:
+    """`working_set` for variants of one problem, stacked along the first axis of `penalty`, `init` and `tol`."""
+    shape = init.shape[1:]
+    l1, l2, lower, upper = jax.vmap(lambda penalty: _strengths(penalty, shape))(penalty)
+    target, start = Y[:, 0], init[0, :, 0]
+
+    def together(lower=None, upper=None):
+        result = solve_path(X, target, l1, l2, lower, upper, start, jnp.min(tol), max_iter)
+        return result.coef, result.num_iter, result.status
+
+    def apart():  # each variant has limits of its own
+        def one(start, variant):
+            l1, l2, lower, upper, tol = variant
+            result = solve_path(X, target, l1[None], l2[None], lower, upper, start, tol, max_iter)
+            return result.coef[0], (result.coef[0], result.num_iter[0], result.status[0])
+
+        return lax.scan(one, start, (l1, l2, lower, upper, tol))[1]
+
+    if isinstance(penalty, Limited):
+        same = jnp.all(lower == lower[0]) & jnp.all(upper == upper[0])
+        found = (
+            together(lower[0], upper[0])
+            if len(l1) == 1
+            else lax.cond(same, lambda: together(lower[0], upper[0]), apart)
+        )
+    elif X.shape[1] > FEW:
+        found = together()
+    else:
+        exact, good = _by_homotopy(X, target, l1, l2, tol)
+        found = lax.cond(good, lambda: exact, together)
+    return _certified(X, Y, penalty, tol, *found)
+
+
+def _certified(X, Y, penalty, tol, coef, num_iter, status) -> Outcome:
+    proof = jax.vmap(lambda penalty, w: certify(pose(X, Y, penalty), penalty, w[:, None]))(penalty, coef)
+    status = jnp.where(status == Status.CONVERGED, Status.FLOOR, status)  # it counts what is measured here
+    status = jnp.where(proof.error <= tol, Status.CONVERGED, status)
+    status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE).astype(jnp.int32)
+    return Outcome(coef[..., None], proof, num_iter, status)
+
+
+def _by_homotopy(X, y, l1, l2, tol):
+    """The path knot by knot where the strengths of all variants are multiples of one, and whether it can be trusted."""
+    scales, factors, proportional = _as_multiples(l1)
+    path = homotopy_path(cross(X, X), y @ X, scales, factors, l2[0])
+    gaps = path_gaps(X, y, path.coef, scales, factors, l2[0])
+    good = path.sound & proportional & jnp.all(l2 == l2[0]) & jnp.all(gaps <= tol)
+    count = jnp.full(len(l1), path.num_knots)
+    return (path.coef, count, jnp.full(len(l1), Status.CONVERGED, jnp.int32)), good
+
+
+def _strengths(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+    """l1, infinite for an excluded coefficient, l2 and the limits, (p,) each."""
+    terms = penalty.terms(jnp.zeros(shape, jax.tree.leaves(penalty)[0].dtype))
+    l1, l2, lower, upper = (jnp.broadcast_to(a, shape)[:, 0] for a in terms)
+    return jnp.where((lower == 0) & (upper == 0), jnp.inf, l1), l2, lower, upper
+
+
+def _as_multiples(l1: Array) -> tuple[Array, Array, Array]:
+    """Scales (L,) and factors (p,) whose products are the strengths (L, p), and whether they are, up to rounding."""
+    finite = jnp.where(jnp.isinf(l1), 0, l1)
+    scales = jnp.max(finite, axis=1)
+    strongest = jnp.argmax(scales)
+    top = scales[strongest]
+    factors = l1[strongest] / jnp.where(top > 0, top, 1)
+    again = scales[:, None] * jnp.where(jnp.isinf(factors), 0, factors)
+    close = jnp.abs(again - finite) <= 8 * jnp.finfo(l1.dtype).eps * finite
+    same = jnp.isinf(l1) == jnp.isinf(factors)
+    return scales, factors, (top > 0) & jnp.all(close & same)

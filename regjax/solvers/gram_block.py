@@ -1,0 +1,289 @@
+"""The lasso and the elastic net on a small set of columns, given by their Gram matrix: one lane after the other.
+
+For a lane (a penalty) on the columns x₁ … x_M, with G = XᵀX and cⱼ = xⱼᵀr the correlations with the residual,
+
+    minimise ½‖y − Xw‖² + Σⱼ l1ⱼ|wⱼ| + ½ l2ⱼwⱼ²    subject to lowerⱼ ≤ wⱼ ≤ upperⱼ.
+
+A round is a sweep of coordinate descent, which finds the support and its signs, and a Newton step on that support,
+which makes the answer exact. The Cholesky factor of the step also says where the solution moves as the penalty changes
+to that of the next lane, so that most lanes start from a point with almost the right support.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.scipy.linalg import cho_solve
+
+_STEPS = (32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
+
+
+class Block(NamedTuple):
+    """The columns, as far as the problem sees them; slots from `live` on are empty: zero rows and columns.
+
+    Attributes:
+        gram: G (M, M).
+        moments: xⱼᵀy (M,).
+        diagonal: that of G.
+        live: how many slots are in use, int32.
+        energy: ‖y‖².
+        scale: max |xⱼᵀy| over all columns of the problem: the unit of errors in c.
+    """
+
+    gram: Array
+    moments: Array
+    diagonal: Array
+    live: Array
+    energy: Array
+    scale: Array
+
+
+class Penalty(NamedTuple):
+    """Strengths (..., p), and limits, a lower and an upper one (p,), or None."""
+
+    l1: Array
+    l2: Array
+    limits: tuple[Array, Array] | None = None
+
+    def take(self, index: Array) -> "Penalty":
+        """The penalty of some columns."""
+        limits = None if self.limits is None else (self.limits[0][index], self.limits[1][index])
+        return Penalty(self.l1[..., index], self.l2[..., index], limits)
+
+    def clip(self, w: Array) -> Array:
+        """The nearest point within the limits."""
+        return w if self.limits is None else jnp.clip(w, *self.limits)
+
+
+class Spot(NamedTuple):
+    """A point on the way.
+
+    Attributes:
+        w, c: coefficients and their correlations.
+        drift: by how much w changes towards the next lane, 0 if unknown.
+        narrowed: whether the last Newton step stopped early; no sweep follows, as it would bring back what left.
+        sweeps: so far.
+        value: the least objective so far, up to a constant.
+        error: the least max |pull| so far.
+        stale: rounds in a row without progress in either.
+    """
+
+    w: Array
+    c: Array
+    drift: Array
+    narrowed: Array
+    sweeps: Array
+    value: Array
+    error: Array
+    stale: Array
+
+
+def soft(z: Array, threshold: Array) -> Array:
+    """The soft threshold: z moved towards 0 by `threshold`, and no further."""
+    return jnp.sign(z) * jnp.maximum(jnp.abs(z) - threshold, 0)
+
+
+def coordinate_step(c, w, diagonal, penalty: Penalty):
+    """By how much a coefficient moves when it alone is minimised over; elementwise."""
+    curvature = diagonal + penalty.l2
+    best = soft(c + diagonal * w, penalty.l1) / jnp.where(curvature > 0, curvature, 1)
+    return penalty.clip(jnp.where(diagonal > 0, best, 0)) - w
+
+
+def pull(c: Array, w: Array, penalty: Penalty) -> Array:
+    """The signed distance of c to ∂P(w), 0 where a limit holds the coefficient."""
+    slope = c - penalty.l2 * w
+    force = jnp.where(w == 0, soft(slope, penalty.l1), slope - jnp.where(w == 0, 0, penalty.l1) * jnp.sign(w))
+    if penalty.limits is None:
+        return force
+    lower, upper = penalty.limits
+    held = ((w >= upper) & (force > 0)) | ((w <= lower) & (force < 0))
+    return jnp.where(held, 0, force)
+
+
+def positions(mask: Array) -> tuple[Array, Array]:
+    """Where the mask is true, packed to the front of an array of its size, and how many there are.
+
+    A scalar loop: every index is written to the next free place, which moves on if the index was wanted.
+    """
+
+    def put(j, carry):
+        index, count = carry
+        return lax.dynamic_update_slice(index, j[None], (count,)), count + mask[j].astype(jnp.int32)
+
+    start = (jnp.zeros(mask.size + 1, jnp.int32), jnp.int32(0))
+    index, count = lax.fori_loop(jnp.int32(0), jnp.int32(mask.size), put, start)
+    return index[:-1], count
+
+
+def image(gram: Array, v: Array, index: Array, count: Array) -> Array:
+    """Gv for a v that is zero outside of the first `count` of `index`: only those rows of G are read."""
+    return lax.fori_loop(0, count, lambda i, total: total + v[index[i]] * gram[index[i]], jnp.zeros_like(gram[0]))
+
+
+def correlations(block: Block, w: Array) -> Array:
+    """Xᵀ(y − Xw)."""
+    return block.moments - image(block.gram, w, *positions(w != 0))
+
+
+def sweep(block: Block, penalty: Penalty, w: Array, c: Array) -> tuple[Array, Array]:
+    """Minimise over each coefficient in turn.
+
+    A scalar loop walks to the next coefficient that moves; only then is c updated with a row of G. The moves are
+    collected in an array of their own: writing into w, which the scalar loop reads, would copy it at every move.
+    """
+    still = float(jnp.finfo(w.dtype).eps) ** 2 * block.energy  # moves that change the fit by less are rounding
+
+    def move(carry):
+        j, steps, c = carry
+
+        def look(carry):
+            j, _ = carry
+            step = coordinate_step(c[j], w[j], block.diagonal[j], penalty.take(j))
+            return j + 1, jnp.where(step**2 * block.diagonal[j] > still, step, 0)
+
+        start = (j, jnp.zeros((), w.dtype))
+        j, step = lax.while_loop(lambda carry: (carry[0] < block.live) & (carry[1] == 0), look, start)
+        return j, lax.dynamic_update_slice(steps, step[None], (j - 1,)), c - step * block.gram[j - 1]
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(w), c)
+    _, steps, c = lax.while_loop(lambda carry: carry[0] < block.live, move, start)
+    return w + steps, c
+
+
+class Step(NamedTuple):
+    """What a Newton step gives: a point, its correlations, the drift there, and whether it stopped on the way."""
+
+    w: Array
+    c: Array
+    drift: Array
+    narrowed: Array
+
+
+def newton(block: Block, penalty: Penalty, ahead: Penalty, w: Array, c: Array) -> Step:
+    """The minimiser on the support with its signs, or a point on the way to it; and the drift towards `ahead`.
+
+    Where the full step takes coefficients across 0 or a limit, there are two ways on, and the one that lowers the
+    objective more is taken: to let those coefficients stop at 0 or the limit while the others move on (with an exact
+    line search, as this may overshoot), or to stop where the first of them stops. The latter always descends, even
+    where the columns of the support are dependent and the step is huge: it shrinks the support until they are not.
+    """
+    free = (block.diagonal > 0) & ((w != 0) | (penalty.l1 == 0))
+    if penalty.limits is not None:
+        lower, upper = penalty.limits
+        free &= (w > lower) & (w < upper)
+    sign = jnp.sign(w)
+    force = jnp.where(free, pull(c, w, penalty), 0)
+    change = (ahead.l1 - penalty.l1) * sign + (ahead.l2 - penalty.l2) * w
+    index, count = positions(free)
+    sides = jnp.stack([force, -jnp.where(free & jnp.isfinite(change), change, 0)], axis=1)
+    step, drift = _solve_on_support(block, penalty.l2, index, count, sides)
+    drift = jnp.where(jnp.all(drift**2 * block.diagonal <= block.energy), drift, 0)  # a huge one leads nowhere
+
+    target = penalty.clip(w + step)
+    target = jnp.where((target * sign < 0) & (penalty.l1 > 0), 0, target)
+    stopped = target != w + step
+    move = target - w
+    bend = image(block.gram, move, index, count)
+    slope, curvature = jnp.sum(force * move), jnp.sum(move * (bend + penalty.l2 * move))
+    length = jnp.clip(slope / jnp.where(curvature > 0, curvature, 1), 0, 1)
+    length = jnp.where(length > 0.999, 1, length)  # exactly 1, so that zeros are exactly 0
+
+    fraction = jnp.where(stopped, move / jnp.where(step == 0, 1, step), 1)  # of the step at which a coefficient stops
+    first = jnp.min(fraction)
+    gain = length * (slope - length * curvature / 2)
+    narrowed = (first - first**2 / 2) * jnp.sum(force * step) > gain
+    narrowed &= first < 1
+
+    def narrow():
+        near = jnp.where(stopped & (fraction <= first), target, w + first * step)
+        return near, c - image(block.gram, near - w, index, count)
+
+    def widen():
+        return jnp.where(length == 1, target, w + length * move), c - length * bend
+
+    new, new_c = lax.cond(narrowed, narrow, widen)
+    return Step(new, new_c, drift, narrowed)
+
+
+def _solve_on_support(block, l2, index, count, sides):
+    """(G + L2)⁻¹ sides (M, 2) on the support: a Cholesky factorization, padded to the next of a few static sizes."""
+    slots = l2.size
+    on = jnp.arange(slots) < count
+    packed = jnp.where(on[:, None], sides[index], 0)
+    shift = jnp.where(on, l2[index] + 8 * float(jnp.finfo(l2.dtype).eps) * block.diagonal[index], 1)
+
+    def solve(size):
+        def run(packed):
+            support, used = index[:size], on[:size]
+            matrix = jnp.where(used[:, None] & used[None, :], block.gram[support[:, None], support[None, :]], 0)
+            factor = lax.linalg.cholesky(matrix + jnp.diag(shift[:size]), symmetrize_input=False)
+            return lax.dynamic_update_slice(packed, cho_solve((factor, True), packed[:size]), (0, 0))
+
+        return run
+
+    sizes = [size for size in _STEPS if size < slots] + [slots]
+    solution = lax.switch(jnp.searchsorted(jnp.array(sizes), count), [solve(size) for size in sizes], packed)
+    solution = jnp.where(jnp.all(jnp.isfinite(solution)), solution, 0)
+    solution = jnp.zeros_like(sides).at[jnp.where(on, index, slots)].set(solution, mode="drop")
+    return solution[:, 0], solution[:, 1]
+
+
+def settle(block: Block, penalty: Penalty, ahead: Penalty, w: Array, max_iter: Any) -> Spot:
+    """Minimise one lane from w.
+
+    The rounds end when the optimality conditions hold to rounding, or as well as they ever will (three rounds in a row
+    have neither lowered the objective nor halved the error), or after `max_iter` sweeps.
+    """
+    eps = float(jnp.finfo(w.dtype).eps)
+
+    def objective(w, c):
+        charged = jnp.where(w == 0, 0, penalty.l1) * jnp.abs(w) + penalty.l2 * w**2 / 2
+        return jnp.sum(charged - w * (block.moments + c) / 2)
+
+    def one_round(spot: Spot) -> Spot:
+        w, c = lax.cond(spot.narrowed, lambda w, c: (w, c), lambda w, c: sweep(block, penalty, w, c), spot.w, spot.c)
+        w, c, drift, narrowed = newton(block, penalty, ahead, w, c)
+        error = jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
+        value = objective(w, c)
+        progress = narrowed | (error < spot.error / 2) | (value < spot.value - 4 * eps * block.energy)
+        sweeps = spot.sweeps + jnp.where(spot.narrowed, 0, 1)
+        least, stale = jnp.minimum(error, spot.error), jnp.where(progress, 0, spot.stale + 1)
+        return Spot(w, c, drift, narrowed, sweeps, jnp.minimum(value, spot.value), least, stale)
+
+    def unfinished(spot: Spot) -> Array:
+        return (spot.error > max(8 * eps, 1e-13) * block.scale) & (spot.stale < 3) & (spot.sweeps < max_iter)
+
+    zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
+    start = Spot(w, correlations(block, w), jnp.zeros_like(w), jnp.array(False), zero, infinity, infinity, zero)
+    return lax.while_loop(unfinished, one_round, start)
+
+
+def predict(penalty: Penalty, w: Array, drift: Array) -> Array:
+    """Where the solution of the last lane moves to under this penalty, without crossing 0 or a limit."""
+    new = penalty.clip(w + drift)
+    crossed = (new * w <= 0) & (penalty.l1 > 0)
+    return jnp.where(crossed | jnp.isinf(penalty.l1), 0, new)
+
+
+def solve_lanes(block: Block, penalties: Penalty, w: Array, drift: Array, max_iter: Any) -> tuple[Array, Array, Array]:
+    """Minimise lane after lane, each from where the one before points to.
+
+    Args:
+        block: the columns.
+        penalties: l1 and l2 (C + 1, M): C lanes, and the one that the last of them should point to.
+        w, drift: (M,), the start.
+        max_iter: sweeps per lane.
+
+    Returns:
+        Coefficients (C, M), their drifts (C, M), and sweeps (C,).
+    """
+
+    def one(carry, lane):
+        l1, l2, next_l1, next_l2 = lane
+        penalty, ahead = Penalty(l1, l2, penalties.limits), Penalty(next_l1, next_l2)
+        spot = settle(block, penalty, ahead, predict(penalty, *carry), max_iter)
+        return (spot.w, spot.drift), (spot.w, spot.drift, spot.sweeps)
+
+    l1, l2 = penalties.l1, penalties.l2
+    return lax.scan(one, (w, drift), (l1[:-1], l2[:-1], l1[1:], l2[1:]))[1]

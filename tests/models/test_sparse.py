@@ -1,0 +1,277 @@
+"""Sparse models: optimality recomputed by numpy, agreement of the solvers, identities, derivatives, float32."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import regjax
+from regjax import solvers
+from regjax.losses import Squared
+from regjax.penalties import MCP, SCAD, Group, L1Ball, MultiTask, Slope, SparseGroup, TotalVariation
+from tests.problems import assert_close, problem, tolerance
+
+SIZES = {"tall": (40, 12), "wide": (15, 40)}
+sizes = pytest.mark.parametrize("size", SIZES)
+
+
+def centred(X, y, v):
+    """Data in numpy and float64 with the intercept profiled out and rows multiplied by √v."""
+    X, y, v = (np.asarray(a, float) for a in (X, y, v))
+    root = np.sqrt(v)[:, None]
+    X, y = X - np.average(X, axis=0, weights=v), y - np.average(y, axis=0, weights=v)
+    return root * X, root[:, 0] * y
+
+
+def lasso_gap(X, y, coef, lam):
+    """Primal minus dual over the null objective, by their definitions."""
+    residual = y - X @ coef
+    primal = residual @ residual / 2 + np.sum(lam * np.abs(coef))
+    pull = np.abs(X.T @ residual)
+    theta = residual * min(1, np.min(np.where(pull > 0, lam / np.where(pull > 0, pull, 1), np.inf)))
+    dual = (y @ y - (y - theta) @ (y - theta)) / 2
+    return (primal - dual) / (y @ y / 2)
+
+
+@sizes
+def test_gap_is_true(size):
+    X, y, v = problem(*SIZES[size], seed=3)
+    lams = regjax.lam_grid(X, y, num=20, ratio=1e-3, weights=v)
+    fits = regjax.lasso_path(X, y, lams, weights=v)
+    Xc, yc = centred(X, y, v)
+    true = np.array(
+        [lasso_gap(Xc, yc, np.asarray(w, float), float(lam)) for w, lam in zip(fits.params.coef, lams, strict=True)]
+    )
+    assert bool(fits.converged.all())
+    assert true.max() <= tolerance(1e-10, 1e-4)
+    assert np.max(np.abs(true - fits.gap)) <= tolerance(1e-10, 1e-5)
+
+
+@sizes
+@pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
+def test_solvers_agree_on_the_elastic_net(size, solver):
+    X, y, v = problem(*SIZES[size], seed=1)
+    lam = 0.1 * regjax.lam_max(X, y, weights=v)
+    fit = regjax.elastic_net(X, y, lam, 0.3, weights=v, solver=solver)
+    truth = regjax.elastic_net(X, y, lam, 0.3, weights=v)
+    assert bool(fit.converged)
+    assert_close(fit.params, truth.params, f64=1e-7, f32=5e-3)
+
+
+GROUPS = tuple(np.repeat(np.arange(4), 3))
+FAMILY = {
+    "group": Group(2.0, GROUPS),
+    "sparse group": SparseGroup(1.0, 1.0, GROUPS),
+    "multitask": MultiTask(3.0),
+    "total variation": TotalVariation(2.0),
+    "slope": Slope(jnp.linspace(3.0, 1.0, 12)),
+    "ball": L1Ball(1.5),
+}
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_solvers_agree_on_the_family(name):
+    X, y, v = problem(*SIZES["tall"], targets=3 if name == "multitask" else None, seed=2)
+    fits = {solver: regjax.fit(X, y, Squared(), FAMILY[name], weights=v, solver=solver) for solver in ("fista", "admm")}
+    if name in ("group", "sparse group", "multitask"):
+        fits["coordinate_descent"] = regjax.fit(
+            X, y, Squared(), FAMILY[name], weights=v, solver=solvers.coordinate_descent
+        )
+    for fit in fits.values():
+        assert bool(fit.converged), name
+        assert_close(fit.params, fits["fista"].params, f64=1e-6, f32=2e-2)
+
+
+def test_coordinate_descent_refuses_what_is_not_separable():
+    X, y, _ = problem(20, 5)
+    with pytest.raises(ValueError, match="coordinate_descent takes"):
+        regjax.fit(X, y, Squared(), TotalVariation(1.0), solver="coordinate_descent")
+
+
+@pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
+def test_orthonormal_columns_are_a_soft_threshold(solver):
+    rng = np.random.default_rng(0)
+    X = np.linalg.qr(rng.normal(size=(30, 6)))[0]
+    y = rng.normal(size=30)
+    moments = X.T @ y
+    truth = np.sign(moments) * np.maximum(np.abs(moments) - 0.4, 0)
+    fit = regjax.lasso(jnp.asarray(X), jnp.asarray(y), 0.4, intercept=False, solver=solver)
+    assert_close(fit.params.coef, truth, f64=1e-10, f32=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
+def test_one_column_has_its_closed_form(solver):
+    X, y, _ = problem(15, 1)
+    x, t = np.asarray(X[:, 0] - X[:, 0].mean(), float), np.asarray(y - y.mean(), float)
+    for lam in (0.5, 1e3):
+        truth = np.sign(x @ t) * max(abs(x @ t) - lam, 0) / (x @ x)
+        assert_close(regjax.lasso(X, y, lam, solver=solver).params.coef, np.atleast_1d(truth), f64=1e-10, f32=1e-4)
+
+
+@sizes
+def test_elastic_net_is_a_lasso_on_augmented_rows(size):
+    X, y, _ = problem(*SIZES[size])
+    p = X.shape[1]
+    wide = jnp.concatenate([X, jnp.sqrt(0.7) * jnp.eye(p)])
+    fit = regjax.lasso(wide, jnp.concatenate([y, jnp.zeros(p)]), 2.0, intercept=False)
+    assert_close(regjax.elastic_net(X, y, 2.0, 0.7, intercept=False).params.coef, fit.params.coef, f64=1e-8, f32=5e-3)
+
+
+@sizes
+def test_lam_max_is_where_the_first_coefficient_enters(size):
+    X, y, v = problem(*SIZES[size])
+    factors = jnp.ones(X.shape[1]).at[0].set(0.0).at[1].set(jnp.inf).at[2].set(3.0)
+    top = regjax.lam_max(X, y, weights=v, factors=factors)
+    above, below = (regjax.lasso(X, y, scale * top, weights=v, factors=factors).params.coef for scale in (1.001, 0.98))
+    assert int((above != 0).sum()) == 1  # the unpenalised one
+    assert int((below != 0).sum()) >= 2
+    assert float(below[1]) == 0
+
+
+@sizes
+def test_ball_and_penalised_form_agree(size):
+    X, y, v = problem(*SIZES[size])
+    lam = 0.2 * regjax.lam_max(X, y, weights=v)
+    penalised = regjax.lasso(X, y, lam, weights=v)
+    radius = jnp.abs(penalised.params.coef).sum()
+    ball = regjax.lasso_ball(X, y, radius, weights=v)
+    assert bool(ball.converged)
+    assert_close(ball.params, penalised.params, f64=1e-8, f32=1e-2)
+    assert_close(ball.lam, lam, f64=1e-8, f32=1e-2)
+
+
+def test_ball_at_the_ends():
+    X, y, _ = problem(*SIZES["tall"])
+    inside = regjax.lasso_ball(X, y, 1e3)
+    assert float(inside.lam) == 0
+    assert_close(inside.params, regjax.ols(X, y).params)
+    empty = regjax.lasso_ball(X, y, 0.0)
+    assert_close(empty.lam, regjax.lam_max(X, y), f64=1e-12, f32=1e-5)
+    assert not np.any(empty.params.coef)
+
+
+def test_limits_hold_and_are_optimal():
+    X, y, v = problem(*SIZES["tall"])
+    fit = regjax.lasso(X, y, 0.5, weights=v, lower=-0.3, upper=0.6)
+    w = np.asarray(fit.params.coef, float)
+    assert bool(fit.converged)
+    assert w.min() >= -0.3
+    assert w.max() <= 0.6
+    assert np.isclose(w, 0.6).any()
+    Xc, yc = centred(X, y, v)
+    pull = Xc.T @ (yc - Xc @ w)
+    free = (w > -0.3) & (w < 0.6) & (w != 0)
+    assert np.abs(pull - 0.5 * np.sign(w))[free].max() <= tolerance(1e-7, 1e-2)
+    assert np.all(pull[np.isclose(w, 0.6)] >= 0.5 - tolerance(1e-7, 1e-2))
+
+
+def test_nonnegative_least_squares_satisfies_its_conditions():
+    X, y, v = problem(*SIZES["tall"])
+    fit = regjax.nonnegative_least_squares(X, y, weights=v)
+    w = np.asarray(fit.params.coef, float)
+    Xc, yc = centred(X, y, v)
+    pull = Xc.T @ (yc - Xc @ w)
+    assert bool(fit.converged)
+    assert w.min() >= 0
+    scale = np.abs(Xc.T @ yc).max()
+    assert np.abs(pull[w > 0]).max() <= tolerance(1e-8, 1e-3) * scale
+    assert pull[w == 0].max() <= tolerance(1e-8, 1e-3) * scale
+
+
+@pytest.mark.parametrize("penalty", [MCP(4.0), SCAD(4.0)], ids=["MCP", "SCAD"])
+def test_non_convex_penalties_reach_a_stationary_point(penalty):
+    X, y, v = problem(*SIZES["tall"])
+    fit = regjax.fit(X, y, Squared(), penalty, weights=v)
+    assert bool(fit.converged)
+    assert np.isnan(float(fit.gap))
+    assert float(fit.residual) <= tolerance(1e-10, 1e-4)
+
+
+def test_standardize_equals_scaled_columns():
+    X, y, v = problem(*SIZES["tall"])
+    mean = jnp.average(X, axis=0, weights=v)
+    size = jnp.sqrt(jnp.average((X - mean) ** 2, axis=0, weights=v))
+    fit = regjax.lasso(X, y, 2.0, weights=v, standardize=True, upper=0.5)
+    scaled = regjax.lasso(X / size, y, 2.0, weights=v, upper=0.5 * size)
+    assert_close(fit.params.coef, scaled.params.coef / size, f64=1e-9)
+    assert_close(fit.params.intercept, scaled.params.intercept, f64=1e-9)
+
+
+def test_offset_is_subtracted():
+    X, y, v = problem(*SIZES["tall"])
+    offset = jnp.sin(jnp.arange(len(y)))
+    fit, truth = regjax.lasso(X, y, 1.0, weights=v, offset=offset), regjax.lasso(X, y - offset, 1.0, weights=v)
+    assert_close(fit.params, truth.params)
+
+
+def test_strengths_by_block_and_by_coefficient():
+    X, y, v = problem(*SIZES["tall"])
+    lams = jnp.array([0.0] + 3 * [2.0] + 8 * [0.7])
+    tree = {"a": X[:, 0], "b": X[:, 1:4], "c": X[:, 4:]}
+    blocks = regjax.lasso(tree, y, {"a": 0.0, "b": 2.0, "c": 0.7}, weights=v).params.coef
+    each = regjax.lasso(X, y, lams, weights=v).params.coef
+    factors = regjax.lasso(X, y, 1.0, factors=lams, weights=v).params.coef
+    assert_close(jnp.concatenate([jnp.ravel(b) for b in jax.tree.leaves(blocks)]), each)
+    assert_close(factors, each)
+
+
+@pytest.mark.x64
+def test_duplicated_and_constant_columns():
+    X, y, _ = problem(*SIZES["tall"])
+    doubled = jnp.concatenate([X, X[:, :3], jnp.ones((len(X), 1))], axis=1)
+    fit, plain = regjax.lasso(doubled, y, 1.0), regjax.lasso(X, y, 1.0)
+    assert bool(fit.converged)
+    assert_close(fit.objective, plain.objective)
+    assert_close(fit.params(doubled), plain.params(X), f64=1e-6)
+    assert float(fit.params.coef[-1]) == 0
+
+
+@pytest.mark.x64
+def test_penalties_are_tuned_by_gradient():
+    """One strength per coefficient, by gradient descent on the error on held-out samples."""
+    X, y, _ = problem(60, 25, seed=5)
+    truth = jnp.zeros(25).at[:5].set(jnp.array([3.0, -2.0, 2.0, 1.0, -1.0]))
+    y = X @ truth + jax.random.normal(jax.random.key(0), (60,))
+    train, test = slice(0, 40), slice(40, 60)
+
+    @jax.jit
+    @jax.value_and_grad
+    def validation(log_lams):
+        model = regjax.lasso(X[train], y[train], jnp.exp(log_lams)).params
+        return jnp.mean((y[test] - model(X[test])) ** 2)
+
+    log_lams = jnp.full(25, jnp.log(3.0))
+    first, _ = validation(log_lams)
+    for _ in range(60):
+        _, slope = validation(log_lams)
+        log_lams = log_lams - 0.5 * slope
+    last, _ = validation(log_lams)
+    assert float(last) < 0.8 * float(first)
+
+
+@pytest.mark.x64
+def test_hyperparameter_gradients_over_a_batch():
+    X, y, v = problem(*SIZES["tall"])
+
+    def error(lam):
+        return jnp.sum((y - regjax.lasso(X, y, lam, weights=v).params(X)) ** 2)
+
+    lams = jnp.array([0.5, 2.0, 8.0])
+    slopes = jax.jit(jax.vmap(jax.grad(error)))(lams)
+    h = 1e-5
+    finite = jnp.stack([(error(lam + h) - error(lam - h)) / (2 * h) for lam in lams])
+    assert_close(slopes, finite, f64=1e-6)
+
+
+def test_relaxed_and_adaptive():
+    X, y, v = problem(*SIZES["tall"])
+    sparse = regjax.lasso(X, y, 4.0, weights=v)
+    assert_close(regjax.relaxed_lasso(X, y, 4.0, 1.0, weights=v).params, sparse.params)
+    kept = np.asarray(regjax.support(sparse))
+    full = regjax.relaxed_lasso(X, y, 4.0, 0.0, weights=v).params
+    assert_close(np.asarray(full.coef)[kept], regjax.ols(X[:, kept], y, weights=v).params.coef)
+    assert not np.any(np.asarray(full.coef)[~kept])
+    assert int(regjax.degrees_of_freedom(X, sparse, weights=v).round()) == kept.sum()
+    pilot = regjax.ols(X, y, weights=v).params.coef
+    truth = regjax.lasso(X, y, 1.0, factors=1 / jnp.abs(pilot), weights=v)
+    assert_close(regjax.adaptive_lasso(X, y, 1.0, weights=v).params, truth.params)
