@@ -23,10 +23,10 @@ types: $(READY)
 	$(BIN)/pyright
 
 test64: $(READY)
-	$(QUICK) REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 -q
+	$(QUICK) REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 --dist loadgroup -q
 
 test32: $(READY)
-	$(QUICK) REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 -q
+	$(QUICK) REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 --dist loadgroup -q
 
 doctest: $(READY)
 	$(BIN)/pytest -n 2 -q --doctest-modules regjax

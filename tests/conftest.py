@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from pathlib import Path
 
 import jax
 import pytest
@@ -17,6 +18,9 @@ def pytest_collection_modifyitems(config, items):
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker) and not X64:
                 item.add_marker(pytest.mark.skip(reason=reason))
+        if hasattr(item, "callspec") and "name" in item.callspec.params:
+            # one worker for one model, so that its tests share what it has compiled
+            item.add_marker(pytest.mark.xdist_group(str(item.callspec.params["name"])))
 
 
 def pytest_configure(config):
@@ -26,5 +30,11 @@ def pytest_configure(config):
 
 def pytest_runtest_teardown(item):
     # every compiled program holds memory maps, and a process may have only so many (vm.max_map_count)
-    if next(_finished) % 100 == 0:
+    if next(_finished) % 10 == 0 and _memory_maps() > 20_000:
         jax.clear_caches()
+
+
+def _memory_maps():
+    """Those of this process; many, where they cannot be counted."""
+    maps = Path("/proc/self/maps")
+    return maps.read_bytes().count(b"\n") if maps.exists() else 1_000_000

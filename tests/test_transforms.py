@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.problems import CASES, MODELS, SHAPES, assert_close, problem, tolerance
+from tests.problems import CASES, MODELS, ONE, SHAPES, assert_close, problem, tolerance
 
 cases = pytest.mark.parametrize(("name", "shape"), CASES)
 # what does not depend on the form of the solution is asked once of each model
-once_each = pytest.mark.parametrize(("name", "shape"), list({name: (name, shape) for name, shape in CASES}.values()))
+once_each = pytest.mark.parametrize(("name", "shape"), ONE)
 LAMS = jnp.array([0.3, 1.0, 2.5])
 
 
@@ -72,7 +72,7 @@ def test_float32_in_float32_out(name, shape):
 
 
 @pytest.mark.x64
-@cases
+@once_each
 def test_float32_agrees_with_float64(name, shape):
     data = problem(*SHAPES[shape])
     single = MODELS[name].fit(*(a.astype(jnp.float32) for a in data[:2]), 0.8, data.weights.astype(jnp.float32))
@@ -96,7 +96,7 @@ def test_second_call_does_not_compile(name, shape):
     assert not compiled
 
 
-@cases
+@once_each
 def test_zero_weight_rows_have_no_influence(name, shape):
     fit = MODELS[name].fit
     X, y, v = problem(*SHAPES[shape])
@@ -142,7 +142,7 @@ def test_pytree_design_equals_matrix(name, shape):
 
 
 @pytest.mark.once
-@cases
+@once_each
 def test_exports_for_accelerators(name, shape):
     X, y, v = problem(*SHAPES[shape])
     fit = jax.jit(lambda X, y, v: jax.vmap(lambda lam: MODELS[name].fit(X, y, lam, v))(LAMS))
