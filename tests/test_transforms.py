@@ -161,6 +161,7 @@ def test_nan_inside_jit_is_not_silent(name, shape):
 
 @pytest.mark.parametrize("name", ["ols", "ridge", "tikhonov", "ridge_ball", "gradient_descent", "bayes_linear"])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.once
 def test_many_targets_equal_one_by_one(name, shape):
     X, Y, v = problem(*SHAPES[shape], targets=3)
     coef, intercept, *_ = jax.tree.leaves(MODELS[name].fit(X, Y, 0.8, v))
@@ -171,6 +172,7 @@ def test_many_targets_equal_one_by_one(name, shape):
 
 @pytest.mark.parametrize("name", ["ridge", "tikhonov", "ridge_ball", "loo_residuals", "loo_score", "gcv"])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.once
 def test_one_lam_per_target(name, shape):
     X, Y, v = problem(*SHAPES[shape], targets=3)
     together = jax.tree.leaves(MODELS[name].fit(X, Y, LAMS, v))[0]

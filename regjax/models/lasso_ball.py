@@ -38,7 +38,7 @@ def lasso_ball(
     Example:
         >>> import jax.numpy as jnp, regjax
         >>> fit = regjax.lasso_ball(jnp.eye(2), jnp.array([3.0, 1.0]), 2.5, intercept=False)
-        >>> print(fit.params.coef.round(3), fit.lam.round(3))
+        >>> print(fit.params.coef.round(3), round(float(fit.lam), 3))
         [2.25 0.25] 0.75
     """
     samples = check_samples(X, y, weights)
