@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.loop import iterate
-from regjax.core.solution import Status
-from regjax.solvers.gram_block import Block, Penalty, coordinate_step, positions, pull, soft, solve_lanes
-from regjax.solvers.lasso_gap import Data, certify_lanes, duality_gap
+from regjax.penalties.elementary import soft
+from regjax.solvers.gram_block import Block, Strengths, positions, pull, solve_lanes
 
 _CHUNK = 5  # lanes between two looks at all columns; longer chunks look further ahead, and gather more columns
 _BATCH = 64  # columns are added in batches of this size
-_WHOLE = 1024  # with no more columns than this all are in the set from the start
+WHOLE = 1024  # with no more columns than this all are in the set from the start
 _LEAST, _MOST = 512, 4096  # bounds of the capacity of the set, which is 2n columns between them
 
 
@@ -27,14 +25,27 @@ class PathResult(NamedTuple):
     Attributes:
         coef: (L, p).
         num_iter: sweeps of coordinate descent (L,).
-        status: a `Status` (L,).
-        gap: relative duality gap (L,) at `coef`.
+        solved: (L,), False where the working set had no room for the support: `coef` is then a start for other solvers.
     """
 
     coef: Array
     num_iter: Array
-    status: Array
-    gap: Array
+    solved: Array
+
+
+class Data(NamedTuple):
+    """X (n, p) and y (n,) with what is often needed: Xᵀy, the squared norms of the columns, and ‖y‖²."""
+
+    X: Array
+    y: Array
+    moments: Array
+    diagonal: Array
+    energy: Array
+
+    @property
+    def scale(self) -> Array:
+        """max |Xᵀy|, the unit of errors in correlations."""
+        return jnp.max(jnp.abs(self.moments))
 
 
 class Walk(NamedTuple):
@@ -50,7 +61,7 @@ class Walk(NamedTuple):
         gram: (M, M), their inner products.
         w, drift: (M,), where the next lane starts, as in `solve_lanes`.
         stuck: whether columns are missing for which there is no room, or it takes too long to find them.
-        coef, sweeps, gap: (L + chunk, p), (L + chunk,), (L + chunk,), the results.
+        coef, sweeps: (L + chunk, p), (L + chunk,), the results.
     """
 
     lane: Array
@@ -65,7 +76,6 @@ class Walk(NamedTuple):
     stuck: Array
     coef: Array
     sweeps: Array
-    gap: Array
 
     @property
     def used(self) -> Array:
@@ -90,46 +100,32 @@ def solve_path(
     l2: Array,
     lower: Array | None,
     upper: Array | None,
-    init: Array | None,
-    tol: Any,
+    init: Array,
     max_iter: Any,
 ) -> PathResult:
     """Minimise ½‖y − Xw‖² + Σⱼ l1ⱼ|wⱼ| + ½ l2ⱼwⱼ² over lower ≤ w ≤ upper for each of L penalties.
 
     The lanes are solved from the strongest penalty to the weakest, each from the solution of the one before. Newton
-    steps make the solutions exact to rounding whatever `tol` is, as long as the working set has room for the support.
+    steps make the solutions exact to rounding, as long as the working set has room for the support.
 
     Args:
         X: (n, p), centred and weighted.
         y: (n,).
         l1, l2: (L, p), not negative; 0 leaves a coefficient free, l1 = inf excludes it.
-        lower, upper: (p,) with lower ≤ 0 ≤ upper, or None for no limits.
-        init: (p,), where the first lane starts; 0 if None.
-        tol: on the duality gap over ½‖y‖² (the gap itself if y = 0); decides the status.
+        lower, upper: (p,) with lower ≤ 0 ≤ upper, or both None.
+        init: (p,), where the first lane starts.
         max_iter: the most sweeps per lane.
-
-    Returns:
-        The path. The status is CONVERGED where gap ≤ tol, FLOOR where the precision allows no more.
     """
     p = X.shape[1]
-    limits = None
-    if lower is not None or upper is not None:
-        infinity = jnp.full(p, jnp.inf, X.dtype)
-        limits = (-infinity if lower is None else lower, infinity if upper is None else upper)
+    limits = None if lower is None or upper is None else (lower, upper)
     order = jnp.lexsort((-jnp.mean(l2, axis=1), -jnp.mean(jnp.where(jnp.isinf(l1), 0, l1), axis=1)))
-    penalties = Penalty(l1[order], l2[order], limits)
-    start = jnp.zeros(p, X.dtype) if init is None else init
-    solve = _whole_path if p <= _WHOLE else _growing_path
-    coef, sweeps, gap = solve(X, y, penalties, start, tol, max_iter)
-
-    status = jnp.where(sweeps >= max_iter, Status.ITERATION_LIMIT, Status.FLOOR)
-    status = jnp.where(jnp.isfinite(gap), status, Status.NON_FINITE)
-    status = jnp.where(gap <= tol, Status.CONVERGED, status).astype(jnp.int32)
+    penalties = Strengths(l1[order], l2[order], limits)
+    solve = _whole_path if p <= WHOLE else _growing_path
     back = jnp.argsort(order)
-    return PathResult(coef[back], sweeps[back], status[back], gap[back])
+    return PathResult(*(result[back] for result in solve(X, y, penalties, init, max_iter)))
 
 
-def _extended(penalties: Penalty, count: int) -> Penalty:
+def _extended(penalties: Strengths, count: int) -> Strengths:
     """The lanes followed by `count` copies of the last."""
 
     def extend(a):
@@ -138,18 +134,13 @@ def _extended(penalties: Penalty, count: int) -> Penalty:
     return penalties._replace(l1=extend(penalties.l1), l2=extend(penalties.l2))
 
 
-def _whole_path(X, y, penalties, start, tol, max_iter):
-    """The path with all columns in the set: XᵀX once, and no pass over X until the certificate."""
-    del tol
+def _whole_path(X, y, penalties, start, max_iter):
+    """The path with all columns in the set: XᵀX once, and no other pass over X."""
     gram = _gram(X)
-    data = Data(X, y, y @ X, jnp.diag(gram), y @ y)
-    block = Block(gram, data.moments, data.diagonal, jnp.int32(X.shape[1]), data.energy, data.scale)
+    moments = y @ X
+    block = Block(gram, moments, jnp.diag(gram), jnp.int32(X.shape[1]), y @ y, jnp.max(jnp.abs(moments)))
     coef, _, sweeps = solve_lanes(block, _extended(penalties, 1), start, jnp.zeros_like(start), max_iter)
-    if X.dtype != jnp.float64:
-        return coef, sweeps, certify_lanes(data, penalties, coef)
-    c = data.moments - coef @ gram  # double precision can afford to certify by way of the Gram matrix
-    rss = jnp.maximum(data.energy - jnp.einsum("lp,lp->l", coef, c + data.moments), 0)
-    return coef, sweeps, duality_gap(data, penalties, coef, c, rss)
+    return coef, sweeps, jnp.ones(len(coef), bool)
 
 
 def _gram(X: Array) -> Array:
@@ -161,8 +152,8 @@ def _gram(X: Array) -> Array:
     return jnp.block([[first, across], [across.T, second]])
 
 
-def _growing_path(X, y, penalties, start, tol, max_iter):
-    """The path on a working set; from the lane on for which there is no room, coordinate descent over all columns."""
+def _growing_path(X, y, penalties, start, max_iter):
+    """The path on a working set, up to the lane for which there is no room."""
     n, p = X.shape
     lanes = len(penalties.l1)
     chunk = min(_CHUNK, lanes)
@@ -186,7 +177,6 @@ def _growing_path(X, y, penalties, start, tol, max_iter):
         stuck=jnp.array(False),
         coef=zeros(lanes + chunk, p),
         sweeps=jnp.zeros(lanes + chunk, jnp.int32),
-        gap=zeros(lanes + chunk),
     )
     needed = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0) | (start != 0)
     rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))
@@ -195,22 +185,22 @@ def _growing_path(X, y, penalties, start, tol, max_iter):
     walk = lax.while_loop(
         lambda walk: (walk.lane < lanes) & ~walk.stuck, lambda walk: _advance(data, padded, walk, chunk, max_iter), walk
     )
-    results = walk.coef[:lanes], walk.sweeps[:lanes], walk.gap[:lanes]
-    return _descend(data, penalties, walk.lane, walk.spread(walk.w), results, tol, max_iter)
+    solved = jnp.arange(lanes) < walk.lane
+    coef = jnp.where(solved[:, None], walk.coef[:lanes], walk.spread(walk.w))
+    return coef, walk.sweeps[:lanes], solved
 
 
-def _advance(data: Data, padded: Penalty, walk: Walk, chunk: int, max_iter: Any) -> Walk:
+def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: Any) -> Walk:
     """Solve a chunk of lanes, keep those that no column outside of the set disturbs, and enlarge the set."""
     l1, l2 = (lax.dynamic_slice_in_dim(a, walk.lane, chunk + 1) for a in (padded.l1, padded.l2))
     moments = jnp.where(walk.used, data.moments[walk.index], 0)
     block = Block(walk.gram, moments, jnp.diag(walk.gram), walk.live, data.energy, data.scale)
-    inner = Penalty(l1, l2, padded.limits).take(walk.index)
+    inner = Strengths(l1, l2, padded.limits).take(walk.index)
     w, drift, sweeps = solve_lanes(block, inner, walk.w, walk.drift, max_iter)
 
-    penalty = Penalty(l1[:-1], l2[:-1], padded.limits)
+    penalty = Strengths(l1[:-1], l2[:-1], padded.limits)
     coef, residuals = walk.spread(w), data.y - w @ walk.columns
     c = residuals @ data.X
-    gap = duality_gap(data, penalty, coef, c, jnp.einsum("ln,ln->l", residuals, residuals))
     noise = float(jnp.finfo(w.dtype).eps) ** 0.75 * data.scale
     disturbed = jnp.any((jnp.abs(pull(c, coef, penalty)) > noise) & ~walk.inside, axis=1)
     good = jnp.argmax(jnp.concatenate([disturbed, jnp.array([True])])).astype(jnp.int32)
@@ -226,7 +216,6 @@ def _advance(data: Data, padded: Penalty, walk: Walk, chunk: int, max_iter: Any)
         drift=jnp.where(good == chunk, drift[last], 0),
         coef=stored(walk.coef, coef),
         sweeps=stored(walk.sweeps, sweeps),
-        gap=stored(walk.gap, gap),
     )
     walk = _prune(walk, (walk.w != 0) | jnp.any(inner.l1 == 0, axis=0))
     # what would enter at the end of the next chunk if correlations stayed as they are; where room is short, what must
@@ -264,7 +253,7 @@ def _prune(walk: Walk, keep: Array) -> Walk:
     return lax.while_loop(worth_it, pack, (walk, keep))[0]  # a loop of one turn: a `cond` would copy the Gram matrix
 
 
-def _rank(c: Array, penalty: Penalty, threshold: Array) -> Array:
+def _rank(c: Array, penalty: Strengths, threshold: Array) -> Array:
     """How much columns with correlations c want to enter where l1 is `threshold`; 0 if not at all."""
     eager = soft(c, threshold)
     if penalty.limits is not None:  # some may not move that way
@@ -308,32 +297,3 @@ def _add(X: Array, walk: Walk, rank: Array, budget: Array) -> Walk:
         return walk, done + _BATCH
 
     return lax.while_loop(lambda carry: carry[1] < count, batch, (walk, jnp.int32(0)))[0]
-
-
-def _descend(data: Data, penalties: Penalty, first: Array, start: Array, results, tol, max_iter):
-    """Coordinate descent over all columns for the lanes from `first` on, which the working set cannot hold."""
-    X, y = data.X, data.y
-    lanes, p = penalties.l1.shape
-    burst = 10  # sweeps between certificates
-
-    def one_lane(lane, carry):
-        coef, sweeps, gap, rows, w = carry
-        penalty = penalties._replace(l1=penalties.l1[lane], l2=penalties.l2[lane])
-
-        def update(j, state):
-            w, residuals = state
-            step = coordinate_step(rows[j] @ residuals, w[j], data.diagonal[j], penalty.take(j))
-            return w.at[j].add(step), residuals - step * rows[j]
-
-        def sweep_often(w):
-            w, _ = lax.fori_loop(0, burst * p, lambda i, state: update(i % p, state), (w, y - X @ w))
-            return w, certify_lanes(data, penalty, w[None])[0]
-
-        w = jnp.where(jnp.isinf(penalty.l1), 0, w)
-        w, error, bursts, _ = iterate(sweep_often, w, tol=tol, max_iter=-(-max_iter // burst))
-        return coef.at[lane].set(w), sweeps.at[lane].set(burst * bursts), gap.at[lane].set(error), rows, w
-
-    def run(results):
-        return lax.fori_loop(first, lanes, one_lane, (*results, X.T, start))[:3]
-
-    return lax.cond(first < lanes, run, lambda results: results, results)

@@ -9,9 +9,10 @@ from jax import Array, lax
 from regjax.core.linalg import cross
 from regjax.core.solution import Status
 from regjax.penalties import L1, ElasticNet, Limited, Penalty
-from regjax.solvers.certificate import Problem, certify, pose
-from regjax.solvers.column_set import solve_path
-from regjax.solvers.homotopy import homotopy_path, path_gaps
+from regjax.solvers.certificate import Certificate, Problem, certify, pose
+from regjax.solvers.column_set import WHOLE, PathResult, solve_path
+from regjax.solvers.coordinate import coordinate_descent
+from regjax.solvers.homotopy import homotopy_path
 from regjax.solvers.run import Outcome
 
 FEW = 200  # columns up to which following the path knot by knot is the fastest that was measured
@@ -45,48 +46,76 @@ def working_set_path(X: Array, Y: Array, penalty: Penalty, init: Array, tol: Arr
     target, start = Y[:, 0], init[0, :, 0]
 
     def together(lower=None, upper=None):
-        result = solve_path(X, target, l1, l2, lower, upper, start, jnp.min(tol), max_iter)
-        return result.coef, result.num_iter, result.status
+        return _finished(X, Y, penalty, tol, solve_path(X, target, l1, l2, lower, upper, start, max_iter))
 
     def apart():  # each variant has limits of its own
         def one(start, variant):
-            l1, l2, lower, upper, tol = variant
-            result = solve_path(X, target, l1[None], l2[None], lower, upper, start, tol, max_iter)
-            return result.coef[0], (result.coef[0], result.num_iter[0], result.status[0])
+            l1, l2, lower, upper = variant
+            result = solve_path(X, target, l1[None], l2[None], lower, upper, start, max_iter)
+            return result.coef[0], jax.tree.map(lambda a: a[0], result)
 
-        return lax.scan(one, start, (l1, l2, lower, upper, tol))[1]
+        return _finished(X, Y, penalty, tol, lax.scan(one, start, (l1, l2, lower, upper))[1])
+
+    def knot_by_knot():
+        path = homotopy_path(cross(X, X), target @ X, scales, factors, l2[0])
+        coef = jnp.where(path.sound, path.coef, jnp.nan)  # which no certificate passes
+        return coef, jnp.full(len(l1), path.num_knots)
 
     if isinstance(penalty, Limited):
-        same = jnp.all(lower == lower[0]) & jnp.all(upper == upper[0])
-        found = (
-            together(lower[0], upper[0])
-            if len(l1) == 1
-            else lax.cond(same, lambda: together(lower[0], upper[0]), apart)
-        )
-    elif X.shape[1] > FEW:
-        found = together()
-    else:
-        exact, good = _by_homotopy(X, target, l1, l2, tol)
-        found = lax.cond(good, lambda: exact, together)
-    return _certified(X, Y, penalty, tol, *found)
-
-
-def _certified(X, Y, penalty, tol, coef, num_iter, status) -> Outcome:
-    proof = jax.vmap(lambda penalty, w: certify(pose(X, Y, penalty), penalty, w[:, None]))(penalty, coef)
-    status = jnp.where(status == Status.CONVERGED, Status.FLOOR, status)  # it counts what is measured here
-    status = jnp.where(proof.error <= tol, Status.CONVERGED, status)
-    status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE).astype(jnp.int32)
-    return Outcome(coef[..., None], proof, num_iter, status)
-
-
-def _by_homotopy(X, y, l1, l2, tol):
-    """The path knot by knot where the strengths of all variants are multiples of one, and whether it can be trusted."""
+        shared = jnp.all(lower == lower[0]) & jnp.all(upper == upper[0])
+        found = lax.cond(shared, lambda: together(lower[0], upper[0]), apart)
+        return _certified(X, Y, penalty, tol, max_iter, *found)
+    if X.shape[1] > FEW:
+        return _certified(X, Y, penalty, tol, max_iter, *together())
     scales, factors, proportional = _as_multiples(l1)
-    path = homotopy_path(cross(X, X), y @ X, scales, factors, l2[0])
-    gaps = path_gaps(X, y, path.coef, scales, factors, l2[0])
-    good = path.sound & proportional & jnp.all(l2 == l2[0]) & jnp.all(gaps <= tol)
-    count = jnp.full(len(l1), path.num_knots)
-    return (path.coef, count, jnp.full(len(l1), Status.CONVERGED, jnp.int32)), good
+    proportional &= jnp.all(l2 == l2[0])
+
+    # a loop of two turns at most, so that the certificate is compiled once for both ways
+    def attempt(state):
+        turn, _ = state
+        return turn + 1, _certified(X, Y, penalty, tol, max_iter, *lax.cond(turn == 0, knot_by_knot, together))
+
+    def unfinished(state):
+        turn, outcome = state
+        return (turn < 2) & ~jnp.all(outcome.status == Status.CONVERGED)
+
+    zero = jnp.zeros(len(l1), X.dtype)
+    nothing = Outcome(
+        jnp.zeros_like(init), Certificate(zero, zero, zero, zero), zero.astype(jnp.int32),
+        jnp.full(len(l1), Status.FLOOR, jnp.int32),
+    )  # fmt: skip
+    return lax.while_loop(unfinished, attempt, (jnp.where(proportional, 0, 1), nothing))[1]
+
+
+def _finished(X, Y, penalty, tol, path: PathResult) -> tuple[Array, Array]:
+    """Coefficients and sweeps, with coordinate descent over all columns where the working set was too small."""
+
+    def one(start, lane):
+        penalty, tol, coef, num_iter, solved = lane
+
+        def descend():
+            outcome = coordinate_descent(pose(X, Y, penalty), penalty, start, tol=tol)
+            return outcome.coef, outcome.num_iter
+
+        coef, num_iter = lax.cond(solved, lambda: (coef[:, None], num_iter), descend)
+        return coef, (coef[:, 0], num_iter)
+
+    if X.shape[1] <= WHOLE:  # all columns are in the set
+        return path.coef, path.num_iter
+    lanes = (penalty, tol, path.coef, path.num_iter, path.solved)
+    return lax.cond(
+        jnp.all(path.solved),
+        lambda: (path.coef, path.num_iter),
+        lambda: lax.scan(one, path.coef[0][:, None], lanes)[1],
+    )
+
+
+def _certified(X, Y, penalty, tol, max_iter, coef, num_iter) -> Outcome:
+    proof = jax.vmap(lambda penalty, w: certify(pose(X, Y, penalty), penalty, w[:, None]))(penalty, coef)
+    status = jnp.where(num_iter >= max_iter, Status.ITERATION_LIMIT, Status.FLOOR)
+    status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE)
+    status = jnp.where(proof.error <= tol, Status.CONVERGED, status)
+    return Outcome(coef[..., None], proof, num_iter, status.astype(jnp.int32))
 
 
 def _strengths(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:

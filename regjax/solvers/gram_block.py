@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.linalg import cho_solve
 
+from regjax.penalties.elementary import soft
+
 _STEPS = (32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
 
 
@@ -38,17 +40,17 @@ class Block(NamedTuple):
     scale: Array
 
 
-class Penalty(NamedTuple):
+class Strengths(NamedTuple):
     """Strengths (..., p), and limits, a lower and an upper one (p,), or None."""
 
     l1: Array
     l2: Array
     limits: tuple[Array, Array] | None = None
 
-    def take(self, index: Array) -> "Penalty":
-        """The penalty of some columns."""
+    def take(self, index: Array) -> "Strengths":
+        """Those of some columns."""
         limits = None if self.limits is None else (self.limits[0][index], self.limits[1][index])
-        return Penalty(self.l1[..., index], self.l2[..., index], limits)
+        return Strengths(self.l1[..., index], self.l2[..., index], limits)
 
     def clip(self, w: Array) -> Array:
         """The nearest point within the limits."""
@@ -78,19 +80,14 @@ class Spot(NamedTuple):
     stale: Array
 
 
-def soft(z: Array, threshold: Array) -> Array:
-    """The soft threshold: z moved towards 0 by `threshold`, and no further."""
-    return jnp.sign(z) * jnp.maximum(jnp.abs(z) - threshold, 0)
-
-
-def coordinate_step(c, w, diagonal, penalty: Penalty):
+def coordinate_step(c, w, diagonal, penalty: Strengths):
     """By how much a coefficient moves when it alone is minimised over; elementwise."""
     curvature = diagonal + penalty.l2
     best = soft(c + diagonal * w, penalty.l1) / jnp.where(curvature > 0, curvature, 1)
     return penalty.clip(jnp.where(diagonal > 0, best, 0)) - w
 
 
-def pull(c: Array, w: Array, penalty: Penalty) -> Array:
+def pull(c: Array, w: Array, penalty: Strengths) -> Array:
     """The signed distance of c to ∂P(w), 0 where a limit holds the coefficient."""
     slope = c - penalty.l2 * w
     force = jnp.where(w == 0, soft(slope, penalty.l1), slope - jnp.where(w == 0, 0, penalty.l1) * jnp.sign(w))
@@ -126,7 +123,7 @@ def correlations(block: Block, w: Array) -> Array:
     return block.moments - image(block.gram, w, *positions(w != 0))
 
 
-def sweep(block: Block, penalty: Penalty, w: Array, c: Array) -> tuple[Array, Array]:
+def sweep(block: Block, penalty: Strengths, w: Array, c: Array) -> tuple[Array, Array]:
     """Minimise over each coefficient in turn.
 
     A scalar loop walks to the next coefficient that moves; only then is c updated with a row of G. The moves are
@@ -160,7 +157,7 @@ class Step(NamedTuple):
     narrowed: Array
 
 
-def newton(block: Block, penalty: Penalty, ahead: Penalty, w: Array, c: Array) -> Step:
+def newton(block: Block, penalty: Strengths, ahead: Strengths, w: Array, c: Array) -> Step:
     """The minimiser on the support with its signs, or a point on the way to it; and the drift towards `ahead`.
 
     Where the full step takes coefficients across 0 or a limit, there are two ways on, and the one that lowers the
@@ -229,7 +226,7 @@ def _solve_on_support(block, l2, index, count, sides):
     return solution[:, 0], solution[:, 1]
 
 
-def settle(block: Block, penalty: Penalty, ahead: Penalty, w: Array, max_iter: Any) -> Spot:
+def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_iter: Any) -> Spot:
     """Minimise one lane from w.
 
     The rounds end when the optimality conditions hold to rounding, or as well as they ever will (three rounds in a row
@@ -259,14 +256,16 @@ def settle(block: Block, penalty: Penalty, ahead: Penalty, w: Array, max_iter: A
     return lax.while_loop(unfinished, one_round, start)
 
 
-def predict(penalty: Penalty, w: Array, drift: Array) -> Array:
+def predict(penalty: Strengths, w: Array, drift: Array) -> Array:
     """Where the solution of the last lane moves to under this penalty, without crossing 0 or a limit."""
     new = penalty.clip(w + drift)
     crossed = (new * w <= 0) & (penalty.l1 > 0)
     return jnp.where(crossed | jnp.isinf(penalty.l1), 0, new)
 
 
-def solve_lanes(block: Block, penalties: Penalty, w: Array, drift: Array, max_iter: Any) -> tuple[Array, Array, Array]:
+def solve_lanes(
+    block: Block, penalties: Strengths, w: Array, drift: Array, max_iter: Any
+) -> tuple[Array, Array, Array]:
     """Minimise lane after lane, each from where the one before points to.
 
     Args:
@@ -281,7 +280,7 @@ def solve_lanes(block: Block, penalties: Penalty, w: Array, drift: Array, max_it
 
     def one(carry, lane):
         l1, l2, next_l1, next_l2 = lane
-        penalty, ahead = Penalty(l1, l2, penalties.limits), Penalty(next_l1, next_l2)
+        penalty, ahead = Strengths(l1, l2, penalties.limits), Strengths(next_l1, next_l2)
         spot = settle(block, penalty, ahead, predict(penalty, *carry), max_iter)
         return (spot.w, spot.drift), (spot.w, spot.drift, spot.sweeps)
 

@@ -11,11 +11,8 @@ in A reaches 0 (it leaves); either is one symmetric sweep of a p×p tableau.
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
-
-from regjax.core.lanes import map_lanes, sees_lanes
 
 _KNOTS_PER_COLUMN = 4  # capacity; 1 to 2 are usual, and a path with more is left to other solvers
 
@@ -186,43 +183,12 @@ class HomotopyPath(NamedTuple):
         coef: (L, p), with exact zeros off the support.
         num_knots: int32, knots recorded, the end of the path included.
         sound: bool, whether the path reached its end and is optimal for G and c at every requested λ, to √eps · max|c|.
-            If not, `coef` is to be thrown away. What rounding took from G and c, only `path_gaps` sees.
+            If not, `coef` is to be thrown away. What rounding took from G and c, only a certificate from X sees.
     """
 
     coef: Array
     num_knots: Array
     sound: Array
-
-
-def _solve(G: Array, c: Array, lams: Array, factors: Array, shift: Array) -> HomotopyPath:
-    """One path; `shift` (p,) is to be added to the diagonal of G."""
-    gram = G + jnp.diag(shift)
-    end = jnp.min(lams)
-    path = _trace(gram, c, factors, end)
-    coef = _interpolate(path, lams)
-    correlation = c - coef @ gram
-    bound = lams[:, None] * factors
-    tol = jnp.finfo(G.dtype).eps ** 0.5 * jnp.max(jnp.abs(c))
-    feasible = jnp.max(jnp.abs(correlation) - bound) <= tol  # False for nan
-    slack = jnp.where(coef == 0, 0, bound * jnp.abs(coef) - coef * correlation)
-    tight = jnp.all(jnp.sum(slack, axis=1) <= tol * jnp.sum(jnp.abs(coef), axis=1))
-    return HomotopyPath(coef, path.count, feasible & tight & (path.lam <= end))
-
-
-@sees_lanes
-def _solve_lanes(*args: Array) -> HomotopyPath:
-    """`_solve` for arguments with lane axes in front.
-
-    On CPU one lane after the other: each ends with its own last knot and its tableau stays in the cache, which is
-    several times faster than lanes in lockstep.
-    """
-    ranks = (2, 1, 1, 1, 1)
-    shapes = [arg.shape[arg.ndim - rank :] for arg, rank in zip(args, ranks, strict=True)]
-    lanes = jnp.broadcast_shapes(*(arg.shape[: arg.ndim - rank] for arg, rank in zip(args, ranks, strict=True)))
-    if not lanes:
-        return _solve(*args)
-    flat = [jnp.broadcast_to(arg, lanes + shape).reshape(-1, *shape) for arg, shape in zip(args, shapes, strict=True)]
-    return jax.tree.map(lambda out: out.reshape(*lanes, *out.shape[1:]), map_lanes(_solve, *flat))
 
 
 def homotopy_path(G: Array, c: Array, lams: Array, factors: Array, l2: Array | float = 0.0) -> HomotopyPath:
@@ -232,7 +198,7 @@ def homotopy_path(G: Array, c: Array, lams: Array, factors: Array, l2: Array | f
     more than 4p + 16 knots, which is given up; nan; columns so nearly dependent that rounding decides. Columns that are
     zero or dependent are no trouble: one in the span of the active ones stays out.
 
-    `jax.vmap` over any arguments is the way to solve many problems. Not differentiable: call it under `stop_gradient`.
+    Not differentiable. Many problems are solved fastest one after the other, each to its own last knot.
 
     Args:
         G: XᵀX, (p, p), exactly symmetric.
@@ -253,28 +219,14 @@ def homotopy_path(G: Array, c: Array, lams: Array, factors: Array, l2: Array | f
         Osborne, Presnell and Turlach, A new approach to variable selection in least squares problems, IMA J. Numer.
         Anal. 2000. Efron, Hastie, Johnstone and Tibshirani, Least angle regression, Ann. Statist. 2004.
     """
-    return _solve_lanes(G, c, lams, factors, jnp.where(factors < jnp.inf, l2, 0))
-
-
-def path_gaps(X: Array, y: Array, coef: Array, lams: Array, factors: Array, l2: Array | float = 0.0) -> Array:
-    """The relative duality gaps (L,) of `coef` (L, p), over ½‖y‖² (absolute where that is 0), by two products with X.
-
-    The elastic net is the lasso on [X; √diag(l2)], so with r = y − Xw, z = Xᵀr − l2∘w and s ≤ 1 the largest number with
-    s|z| ≤ λf, the dual point s(r, −√l2∘w) gives
-
-        gap = ½(1 − s)²(‖r‖² + Σ l2 w²) + Σ (λf|w| − s w z),
-
-    whose terms are not negative, so that it holds in float32. Where λf = 0, z is 0 up to rounding at a solution: it
-    is counted as |wz|, and does not restrict s.
-    """
-    shift = jnp.where(factors < jnp.inf, l2, 0)
-    residual = y - coef @ X.T
-    z = residual @ X - shift * coef
-    bound = lams[:, None] * jnp.where(factors < jnp.inf, factors, 0)
-    charged = bound > 0
-    excess = jnp.max(jnp.where(charged, jnp.abs(z) / bound, 0), axis=1)
-    scale = 1 / jnp.maximum(excess, 1)
-    slack = jnp.where(charged, bound * jnp.abs(coef) - scale[:, None] * coef * z, jnp.abs(coef * z))
-    square = jnp.sum(residual**2, axis=1) + jnp.sum(shift * coef**2, axis=1)
-    null = jnp.sum(y**2) / 2
-    return ((1 - scale) ** 2 * square / 2 + jnp.sum(slack, axis=1)) / jnp.where(null > 0, null, 1)
+    gram = G + jnp.diag(jnp.where(factors < jnp.inf, l2, jnp.zeros_like(c)))
+    end = jnp.min(lams)
+    path = _trace(gram, c, factors, end)
+    coef = _interpolate(path, lams)
+    correlation = c - coef @ gram
+    bound = lams[:, None] * factors
+    tol = jnp.finfo(G.dtype).eps ** 0.5 * jnp.max(jnp.abs(c))
+    feasible = jnp.max(jnp.abs(correlation) - bound) <= tol  # False for nan
+    slack = jnp.where(coef == 0, 0, bound * jnp.abs(coef) - coef * correlation)
+    tight = jnp.all(jnp.sum(slack, axis=1) <= tol * jnp.sum(jnp.abs(coef), axis=1))
+    return HomotopyPath(coef, path.count, feasible & tight & (path.lam <= end))
