@@ -3,13 +3,16 @@
 Functions are here (`regjax.ridge`); the vocabulary is in its modules (`regjax.bases.BSpline`, `regjax.data.diabetes`).
 """
 
-from regjax import bases, data, losses, penalties, solvers
+from regjax import bases, data, kernels, losses, penalties, solvers
 from regjax.core.solution import FitError, Solution, Status, check
 from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
 from regjax.models.fit import fit, lam_max
 from regjax.models.inference import Inference, inference
+from regjax.models.kernel_problem import KernelExpansion
+from regjax.models.kernel_ridge import kernel_gradient_descent, kernel_ridge
+from regjax.models.kernel_scores import kernel_gcv, kernel_log_likelihood, kernel_loo_residuals
 from regjax.models.labels import decode_scores, encode_labels
 from regjax.models.lasso_ball import lasso_ball
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
@@ -34,6 +37,7 @@ __all__ = [
     "BayesLinear",
     "FitError",
     "Inference",
+    "KernelExpansion",
     "Linear",
     "SmoothingSpline",
     "Solution",
@@ -56,6 +60,12 @@ __all__ = [
     "gradient_descent",
     "group_lasso",
     "inference",
+    "kernel_gcv",
+    "kernel_gradient_descent",
+    "kernel_log_likelihood",
+    "kernel_loo_residuals",
+    "kernel_ridge",
+    "kernels",
     "lam_grid",
     "lam_max",
     "lasso",

@@ -60,9 +60,9 @@ def _svd_spectrum(A: Array, root: Root) -> Spectrum:
     """The spectrum of A = root rootᵀ without squaring the condition number; of A itself where no root is known."""
     eps = jnp.finfo(A.dtype).eps
     if root is None:
-        vectors, values, _ = jnp.linalg.svd(A)
-        kept = ~(values <= len(A) * eps * values[0])  # a nan is kept
-        rounding = values[0]  # how A was rounded is not known here
+        values, vectors = jnp.linalg.eigh(A)
+        kept = ~(values <= len(A) * eps * values[-1])  # a nan is kept
+        rounding = values[-1]  # how A was rounded is not known here
     else:
         whole = jnp.concatenate(root, axis=1)
         vectors, singular, _ = jnp.linalg.svd(whole, full_matrices=False)

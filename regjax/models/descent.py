@@ -53,13 +53,7 @@ def gradient_descent(
     """
     samples = check_samples(X, y, weights)
     dtype = samples.X.dtype
-    eta, count = (as_float_array(name, a).astype(dtype) for name, a in (("step", step), ("num_steps", num_steps)))
-    for name, value in (("step", eta), ("num_steps", count)):
-        if value.ndim:
-            raise ValueError(f"{name} has shape {value.shape}: it takes a scalar (use jax.vmap for a grid)")
-        check_finite(name, value[None])
-    require(lambda a: a > 0, eta, message=f"step must be positive, got {eta}")
-    require(lambda a: a >= 0, count, message=f"num_steps must be non-negative, got {count}")
+    eta, count = check_steps(step, num_steps, dtype)
     start = jnp.zeros((samples.X.shape[1], samples.Y.shape[1]), dtype)
     if init is not None:
         trailing = () if samples.single else (samples.Y.shape[1],)
@@ -67,6 +61,18 @@ def gradient_descent(
         start = samples.structure.ravel(init, trailing, "init").reshape(start.shape)
     coef, data, proof = _descend(samples.X, samples.Y, samples.weights, eta, count, start, intercept)
     return summarize(samples, data, coef, data.intercept_of(coef), eta, proof, certified=False)
+
+
+def check_steps(step: Any, num_steps: Any, dtype: Any) -> tuple[Array, Array]:
+    """The step and the number of steps: scalars, positive and non-negative."""
+    eta, count = (as_float_array(name, a).astype(dtype) for name, a in (("step", step), ("num_steps", num_steps)))
+    for name, value in (("step", eta), ("num_steps", count)):
+        if value.ndim:
+            raise ValueError(f"{name} has shape {value.shape}: it takes a scalar (use jax.vmap for a grid)")
+        check_finite(name, value[None])
+    require(lambda a: a > 0, eta, message=f"step must be positive, got {eta}")
+    require(lambda a: a >= 0, count, message=f"num_steps must be non-negative, got {count}")
+    return eta, count
 
 
 @partial(jax.jit, static_argnames="intercept")
@@ -80,13 +86,13 @@ def _descend(X, Y, weights, eta, count, start, intercept):
         matrix = cross(data.X * data.weights[:, None], data.X)
         spectrum = factors.spectrum(matrix, root)
         gradient = cross(data.X, data.weights[:, None] * (data.Y - data.X @ start))
-        coef = start + linalg.apply_function(_filter, spectrum, matrix, gradient, theta)
+        coef = start + linalg.apply_function(descent_filter, spectrum, matrix, gradient, theta)
     else:
         root = (scaled,)
         matrix = scaled @ scaled.T
         spectrum = factors.spectrum(matrix, root)
         residuals = data.scaled_y - scaled @ start
-        coef = start + cross(scaled, linalg.apply_function(_filter, spectrum, matrix, residuals, theta))
+        coef = start + cross(scaled, linalg.apply_function(descent_filter, spectrum, matrix, residuals, theta))
     coef = without_zero_columns(data, coef, start)
     residuals = data.Y - data.X @ coef
     gradient = cross(data.X, data.weights[:, None] * residuals)
@@ -94,15 +100,19 @@ def _descend(X, Y, weights, eta, count, start, intercept):
     along = cross(spectrum.vectors, gradient if p <= n else data.root[:, None] * residuals)
     size = jnp.where(positive, spectrum.values if p <= n else 1, jnp.inf)
     gap = jnp.sum(along**2 / size[:, None], axis=0) / 2
-    rate = eta * jnp.max(spectrum.values)
-    fractional = count != jnp.round(count)
-    status = jnp.where(rate >= 2, Status.DIVERGED, Status.CONVERGED)
-    status = jnp.where((fractional & (rate > 1)) | (eta <= 0) | (count < 0), Status.INVALID, status)
+    status = descent_status(eta * jnp.max(spectrum.values), eta, count)
     coef = jnp.where(status == Status.INVALID, jnp.nan, coef)
     return coef, data, certificate(data, data.Y, gradient, gap, squares(data, residuals) / 2, status)
 
 
-def _filter(d: Array, theta: tuple[Array, Array]) -> Array:
+def descent_status(rate: Array, eta: Array, count: Array) -> Array:
+    """Whether the iterate exists and converges, by the step times the largest eigenvalue."""
+    fractional = count != jnp.round(count)
+    status = jnp.where(rate >= 2, Status.DIVERGED, Status.CONVERGED)
+    return jnp.where((fractional & (rate > 1)) | (eta <= 0) | (count < 0), Status.INVALID, status)
+
+
+def descent_filter(d: Array, theta: tuple[Array, Array]) -> Array:
     """(1 − (1 − ηd)ᵏ)/d, to full precision for small ηd and for ηd > 1 (then k is a whole number)."""
     eta, k = theta
     x = eta * jnp.maximum(d, 0)

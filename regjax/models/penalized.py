@@ -61,13 +61,35 @@ def fit_one(data: Centred, Y: Array, matrix: Gram, lam: Array, penalty: Array | 
         coef = linalg.solve(factor, matrix.matrix, moments, lam, penalty, in_range=penalty is None)
         return Fit(coef if penalty is not None else without_zero_columns(data, coef, 0), None, factor)
     dual = linalg.solve(factor, matrix.matrix, data.root[:, None] * Y, lam)
-    # directions in which X is zero to working precision belong to the dual solution, but not to the coefficients
-    seen = factor.basis @ jnp.where(factor.kept[:, None], cross(factor.basis, dual), 0)
-    seen = lax.stop_gradient(jnp.where(jnp.all(factor.kept), dual, seen))
-    coef = cross(data.scaled_x, with_derivative_of(seen, dual))
+    coef = cross(data.scaled_x, seen_part(factor, dual))
     return Fit(
         _with_weightless_rows(coef, data.weights, data.X, Y, data.root, lam, matrix.matrix, factor), dual, factor
     )
+
+
+def seen_part(factor: Factor, dual: Array) -> Array:
+    """The dual solution without directions in which the matrix is zero to working precision: no fit sees them."""
+    seen = factor.basis @ jnp.where(factor.kept[:, None], cross(factor.basis, dual), 0)
+    seen = lax.stop_gradient(jnp.where(jnp.all(factor.kept), dual, seen))
+    return with_derivative_of(seen, dual)
+
+
+def dual_left_out(matrix: Gram, factor: Factor, unit: Array, lam: Array) -> tuple[Array, Array]:
+    """(1 − hᵢᵢ)/λ (n,) of the dual form, and the scale by which residuals over λ are basis (basisᵀy / scale).
+
+    The common factor 1/λ leaves leave-one-out residuals what they are for λ → 0 and λ → ∞ too. nan marks a sample
+    without which the problem cannot be solved to working precision.
+    """
+    eps = jnp.finfo(matrix.matrix.dtype).eps
+    inverse = linalg.quad_diag(factor, matrix.matrix, None, lam)
+    left = inverse - unit**2 / (matrix.lift + lam)
+    # at λ = 0 directions that the fit cannot reach outweigh all others; at λ = ∞ all weigh the same
+    lost = jnp.isinf(factor.scale) & (lam == 0)
+    tiny = jnp.sqrt(eps) * jnp.min(factor.scale)
+    scale = jnp.where(jnp.isinf(lam), 1, jnp.where(lost, tiny, factor.scale))
+    left = left + factor.basis**2 @ jnp.where(lost, 1 / tiny, 0)
+    left = jnp.where(left > 100 * eps * inverse, left, jnp.nan)
+    return scale, jnp.where(jnp.isinf(lam), 1 - unit**2, left)
 
 
 def without_zero_columns(data: Centred, coef: Array, otherwise: Any) -> Array:

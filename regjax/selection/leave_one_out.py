@@ -14,7 +14,7 @@ from regjax.core.implicit import with_derivative_of
 from regjax.core.lanes import map_lanes, sees_lanes, split_axes
 from regjax.core.linalg import cross
 from regjax.models.linear import penalty_matrix
-from regjax.models.penalized import Fit, Gram, fit_one, gram, over_targets, squares
+from regjax.models.penalized import Fit, Gram, dual_left_out, fit_one, gram, over_targets, squares
 from regjax.models.problem import Centred, center, check_samples
 
 # columns of one matrix product in `loo_score`: enough to keep the processor busy, few enough to stay in its cache
@@ -141,18 +141,9 @@ def _pair(data: Centred, matrix: Gram, Y: Array, lam: Array, omega: Array | None
         moments = cross(factor.basis, cross(data.X, data.weights[:, None] * Y))
         scale = jnp.where(factor.kept, factor.scale, jnp.inf) if omega is None else factor.scale
         return _Pair(Y, data.X @ factor.basis, moments, scale, jnp.where(positive, left, 1), fit)
-    scaled = data.root[:, None] * Y
-    inverse = linalg.quad_diag(factor, matrix.matrix, None, lam)
-    left = inverse - data.unit**2 / (matrix.lift + lam)
-    # at λ = 0 directions that the fit cannot reach outweigh all others; at λ = ∞ all weigh the same
-    lost = jnp.isinf(factor.scale) & (lam == 0)
-    tiny = jnp.sqrt(jnp.finfo(Y.dtype).eps) * jnp.min(factor.scale)
-    scale = jnp.where(jnp.isinf(lam), 1, jnp.where(lost, tiny, factor.scale))
-    left = left + factor.basis**2 @ jnp.where(lost, 1 / tiny, 0)
-    left = jnp.where(left > 100 * jnp.finfo(Y.dtype).eps * inverse, left, jnp.nan)
-    left = jnp.where(jnp.isinf(lam), 1 - data.unit**2, left)
+    scale, left = dual_left_out(matrix, factor, data.unit, lam)
     left = left[:, None] * jnp.where(positive, data.root[:, None], 1)
-    moments = cross(factor.basis, scaled)
+    moments = cross(factor.basis, data.root[:, None] * Y)
     return _Pair(jnp.zeros_like(Y), -factor.basis, moments, scale, jnp.where(positive, left, 1), fit)
 
 

@@ -1,0 +1,180 @@
+"""What a kernel is: a function of two points with its hyperparameters as leaves; sums, products and multiples."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.tree import broadcast_strengths, ravel_design
+
+
+class Kernel:
+    """k(x, z) for one pair of points. Write `__call__`; the rest follows, and may be written where that is faster.
+
+    A kernel is a frozen dataclass registered as a pytree: its hyperparameters are leaves. A point is a vector, a
+    scalar or a pytree of arrays; n points are the same with n in front. `k1 + k2`, `k1 * k2` and `a * k` are kernels.
+
+    Attributes:
+        positive_definite: whether every Gram matrix is known to be positive semidefinite; where it is not, fits look.
+        domains: of the fields: "positive" (the default), "non-negative" or "real".
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from dataclasses import dataclass
+        >>> from regjax.kernels import Kernel, gram
+        >>> @jax.tree_util.register_dataclass
+        ... @dataclass(frozen=True, eq=False)
+        ... class Brownian(Kernel):
+        ...     variance: float
+        ...     def __call__(self, x, z):
+        ...         return self.variance * jnp.minimum(x, z)
+        >>> print(gram(Brownian(2.0), jnp.array([1.0, 2.0])))
+        [[2. 2.]
+         [2. 4.]]
+    """
+
+    positive_definite = False
+    domains: ClassVar[dict[str, str]] = {}
+
+    def __call__(self, x: Any, z: Any) -> Array:
+        """k(x, z), a scalar."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(x, z)")
+
+    def matrix(self, X: Any, Z: Any = None) -> Array:
+        """k(xᵢ, zⱼ) (n, m); without Z, the Gram matrix of X with itself (n, n)."""
+        return jax.vmap(lambda x: jax.vmap(lambda z: self(x, z))(X if Z is None else Z))(X)
+
+    def diagonal(self, X: Any) -> Array:
+        """k(xᵢ, xᵢ) (n,), the diagonal of `matrix(X)`."""
+        return jax.vmap(lambda x: self(x, x))(X)
+
+    def domain(self) -> Any:
+        """A tree like the kernel with the domain of each hyperparameter in its place."""
+        changed = {}
+        for field in fields(self):  # pyright: ignore[reportArgumentType]
+            value = getattr(self, field.name)
+            if field.metadata.get("static"):
+                continue
+            if isinstance(value, Kernel):
+                changed[field.name] = value.domain()
+            else:
+                kind = self.domains.get(field.name, "positive")
+                changed[field.name] = jax.tree.map(lambda _, kind=kind: kind, value)
+        return replace(self, **changed)  # pyright: ignore[reportArgumentType]
+
+    def __add__(self, other: Any) -> "Kernel":
+        if not isinstance(other, Kernel):
+            raise TypeError(f"a kernel adds to a kernel, got {type(other).__name__}: write k + Constant(c) for k + c")
+        return Sum(self, other)
+
+    def __mul__(self, other: Any) -> "Kernel":
+        return Product(self, other) if isinstance(other, Kernel) else Scaled(other, self)
+
+    def __rmul__(self, other: Any) -> "Kernel":
+        return self * other
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Sum(Kernel):
+    """k₁ + k₂, written `k1 + k2`."""
+
+    first: Kernel
+    second: Kernel
+
+    @property
+    def positive_definite(self):
+        """Where both are."""
+        return self.first.positive_definite and self.second.positive_definite
+
+    def __call__(self, x, z):
+        """k₁(x, z) + k₂(x, z)."""
+        return self.first(x, z) + self.second(x, z)
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        return self.first.matrix(X, Z) + self.second.matrix(X, Z)
+
+    def diagonal(self, X):
+        """(n,)."""
+        return self.first.diagonal(X) + self.second.diagonal(X)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Product(Kernel):
+    """k₁k₂, written `k1 * k2`."""
+
+    first: Kernel
+    second: Kernel
+
+    @property
+    def positive_definite(self):
+        """Where both are."""
+        return self.first.positive_definite and self.second.positive_definite
+
+    def __call__(self, x, z):
+        """k₁(x, z) k₂(x, z)."""
+        return self.first(x, z) * self.second(x, z)
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        return self.first.matrix(X, Z) * self.second.matrix(X, Z)
+
+    def diagonal(self, X):
+        """(n,)."""
+        return self.first.diagonal(X) * self.second.diagonal(X)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Scaled(Kernel):
+    """a·k, written `a * k`.
+
+    Attributes:
+        factor: a ≥ 0; the variance of the functions, where k(x, x) = 1.
+        kernel: k.
+    """
+
+    domains: ClassVar[dict[str, str]] = {"factor": "non-negative"}
+    factor: Any
+    kernel: Kernel
+
+    @property
+    def positive_definite(self):
+        """Where k is."""
+        return self.kernel.positive_definite
+
+    def _scale(self, values):
+        return jnp.asarray(self.factor, values.dtype) * values
+
+    def __call__(self, x, z):
+        """a k(x, z)."""
+        return self._scale(self.kernel(x, z))
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        return self._scale(self.kernel.matrix(X, Z))
+
+    def diagonal(self, X):
+        """(n,)."""
+        return self._scale(self.kernel.diagonal(X))
+
+
+def flat(x: Any) -> Array:
+    """A point as a vector (p,)."""
+    return ravel_design(jax.tree.map(lambda a: jnp.asarray(a)[None], x))[0][0]
+
+
+def scaled_point(name: str, x: Any, scale: Any) -> Array:
+    """x/s (p,) for one scale or one per input."""
+    points = jax.tree.map(lambda a: jnp.asarray(a)[None], x)
+    return scaled(name, points, scale)[0]
+
+
+def scaled(name: str, X: Any, scale: Any) -> Array:
+    """X/s (n, p) for one scale, one per input, or a prefix pytree of X."""
+    matrix, structure = ravel_design(X)
+    return matrix / broadcast_strengths(name, scale, structure).astype(matrix.dtype)

@@ -1,0 +1,149 @@
+"""Kernels of transformed points: `warp` multiplies, `on` maps the inputs, a function of two points becomes a kernel."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from regjax.kernels.kernel import Kernel
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Warped(Kernel):
+    """f(x) k(x, z) f(z); see `warp`."""
+
+    domains: ClassVar[dict[str, str]] = {"function": "real"}
+    kernel: Kernel
+    function: Any
+
+    @property
+    def positive_definite(self):
+        """Where k is."""
+        return self.kernel.positive_definite
+
+    def __call__(self, x, z):
+        """f(x) k(x, z) f(z)."""
+        return self.function(x) * self.kernel(x, z) * self.function(z)
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        rows = jax.vmap(self.function)(X)
+        columns = rows if Z is None else jax.vmap(self.function)(Z)
+        return rows[:, None] * self.kernel.matrix(X, Z) * columns
+
+    def diagonal(self, X):
+        """(n,)."""
+        return jax.vmap(self.function)(X) ** 2 * self.kernel.diagonal(X)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class On(Kernel):
+    """k(f(x), f(z)); see `on`."""
+
+    domains: ClassVar[dict[str, str]] = {"function": "real"}
+    kernel: Kernel
+    function: Any
+
+    @property
+    def positive_definite(self):
+        """Where k is."""
+        return self.kernel.positive_definite
+
+    def __call__(self, x, z):
+        """k(f(x), f(z))."""
+        return self.kernel(self.function(x), self.function(z))
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        return self.kernel.matrix(jax.vmap(self.function)(X), None if Z is None else jax.vmap(self.function)(Z))
+
+    def diagonal(self, X):
+        """(n,)."""
+        return self.kernel.diagonal(jax.vmap(self.function)(X))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Pairwise(Kernel):
+    """A function of two points as a kernel, of which nothing is known."""
+
+    domains: ClassVar[dict[str, str]] = {"function": "real"}
+    function: Any
+
+    def __call__(self, x, z):
+        """f(x, z)."""
+        return self.function(x, z)
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    """A kernel, or a function `k(x, z)` of two points made into one."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel):
+        return Pairwise(_as_tree(kernel))
+    raise ValueError(f"kernel must be one of regjax.kernels or a function of two points, got {type(kernel).__name__}")
+
+
+def warp(kernel: Kernel, function: Callable[[Any], Any]) -> Warped:
+    """The kernel f(x) k(x, z) f(z): functions multiplied by f.
+
+    Args:
+        kernel: k.
+        function: f, a scalar function of one point; a callable pytree may hold parameters.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from regjax.kernels import RBF, warp
+        >>> print(warp(RBF(1.0), lambda x: 2 * x[0])(jnp.array([1.0]), jnp.array([1.0])))
+        4.0
+    """
+    return Warped(as_kernel(kernel), _as_tree(function))
+
+
+def on(kernel: Kernel, function: Callable[[Any], Any] | int | str | Sequence[Any]) -> On:
+    """The kernel k(f(x), f(z)): functions of f(x).
+
+    Args:
+        kernel: k.
+        function: f, a function of one point; or what to select: a column (int), columns (a sequence of int), a leaf of
+            points that are dictionaries (str), or leaves (a sequence of str).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from regjax.kernels import Linear, RBF, gram, on
+        >>> X = {"age": jnp.array([1.0, 3.0]), "genes": jnp.ones((2, 4))}
+        >>> print(gram(on(Linear(), "age"), X), gram(on(RBF(1.0), (0, 2)), X["genes"])[0, 1])
+        [[1. 3.]
+         [3. 9.]] 1.0
+    """
+    if not callable(function):
+        function = jax.tree_util.Partial(_select, _Key(function))
+    return On(as_kernel(kernel), _as_tree(function))
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class _Key:
+    """What to select of a point: hashable, and no leaf."""
+
+    key: Any
+
+    def __post_init__(self):
+        if not isinstance(self.key, (int, str)):
+            object.__setattr__(self, "key", tuple(self.key))
+
+
+def _select(key: _Key, x: Any) -> Any:
+    if isinstance(key.key, tuple) and any(isinstance(k, str) for k in key.key):
+        return {k: x[k] for k in key.key}
+    return x[jnp.array(key.key)] if isinstance(key.key, tuple) else x[key.key]
+
+
+def _as_tree(function: Any) -> Any:
+    """A callable that is a pytree: its parameters are leaves, a plain function has none."""
+    opaque = jax.tree_util.all_leaves([function])
+    return jax.tree_util.Partial(function) if opaque else function

@@ -1,0 +1,253 @@
+"""Kernels of the difference x − z."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.kernels.distances import absolute_distances, squared_distances
+from regjax.kernels.kernel import Kernel, scaled, scaled_point
+
+
+class _Radial(Kernel):
+    """profile(‖(x − z)/s‖²)."""
+
+    positive_definite = True
+    cusp: ClassVar[bool] = False  # whether the profile's slope at 0 is infinite
+    scale: Any
+
+    def profile(self, distances: Array) -> Array:
+        """The kernel as a function of the squared distance of the scaled points."""
+        raise NotImplementedError
+
+    def __call__(self, x, z):
+        """k(x, z)."""
+        difference = scaled_point("scale", x, self.scale) - scaled_point("scale", z, self.scale)
+        return self.profile(jnp.sum(difference**2))
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        X = scaled("scale", X, self.scale)
+        return self.profile(squared_distances(X, X if Z is None else scaled("scale", Z, self.scale), self.cusp))
+
+    def diagonal(self, X):
+        """All one."""
+        X = scaled("scale", X, self.scale)
+        return self.profile(jnp.zeros(len(X), X.dtype))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class RBF(_Radial):
+    r"""exp(−‖x − z‖²/2s²), infinitely smooth.
+
+    Attributes:
+        scale: s > 0, or one per input.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> print(round(float(RBF(1.0)(jnp.array([0.0, 0.0]), jnp.array([1.0, 1.0]))), 4))
+        0.3679
+    """
+
+    scale: Any = 1.0
+
+    def profile(self, distances):
+        """exp(−d²/2)."""
+        return jnp.exp(-distances / 2)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Exponential(_Radial):
+    r"""exp(−‖x − z‖₂/s), the Matérn kernel of order ½: continuous and nowhere smooth.
+
+    Attributes:
+        scale: s > 0, or one per input.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> print(Exponential(1.0)(jnp.array([0.0, 0.0]), jnp.array([3.0, 4.0])).round(4))
+        0.0067
+    """
+
+    cusp: ClassVar[bool] = True
+    scale: Any = 1.0
+
+    def profile(self, distances):
+        """exp(−d)."""
+        return _decay(distances, 1.0)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Matern32(_Radial):
+    r"""(1 + √3 r) exp(−√3 r), r = ‖x − z‖/s: functions that are differentiable once.
+
+    Attributes:
+        scale: s > 0, or one per input.
+
+    References:
+        Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 4.2.
+    """
+
+    scale: Any = 1.0
+
+    def profile(self, distances):
+        """(1 + √3 d) exp(−√3 d)."""
+        return _once_smooth(distances, 3**0.5)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Matern52(_Radial):
+    r"""(1 + √5 r + 5r²/3) exp(−√5 r), r = ‖x − z‖/s: functions that are differentiable twice.
+
+    Attributes:
+        scale: s > 0, or one per input.
+
+    References:
+        Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 4.2.
+    """
+
+    scale: Any = 1.0
+
+    def profile(self, distances):
+        """(1 + √5 d + 5d²/3) exp(−√5 d)."""
+        return _twice_smooth(distances, 5**0.5)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class RationalQuadratic(_Radial):
+    r"""(1 + ‖x − z‖²/2αs²)^(−α), a mixture of RBF kernels of many scales; α → ∞ is `RBF`.
+
+    Attributes:
+        scale: s > 0, or one per input.
+        alpha: α > 0.
+    """
+
+    scale: Any = 1.0
+    alpha: Any = 1.0
+
+    def profile(self, distances):
+        """(1 + d²/2α)^(−α)."""
+        alpha = jnp.asarray(self.alpha, distances.dtype)
+        return jnp.exp(-alpha * jnp.log1p(distances / (2 * alpha)))
+
+
+# Each of the next three has the one before in its derivative: written out, the derivatives in d² are finite at d = 0,
+# where those of the square root are not.
+
+
+def _decay(squares: Array, c: float) -> Array:
+    """exp(−c√u), with derivative 0 at its cusp."""
+    apart = squares > 0
+    return jnp.exp(-c * jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), 0))
+
+
+def _distance(squares: Array, c: float) -> Array:
+    return c * jnp.sqrt(squares)
+
+
+@jax.custom_jvp
+def _once_smooth(squares: Array, c: float) -> Array:
+    """(1 + t) exp(−t), t = c√u: its derivative in u is −(c²/2) exp(−t)."""
+    t = _distance(squares, c)
+    return (1 + t) * jnp.exp(-t)
+
+
+@_once_smooth.defjvp
+def _once_smooth_jvp(primals, tangents):
+    squares, c = primals
+    return _once_smooth(squares, c), -(c**2) / 2 * _decay(squares, c) * tangents[0]
+
+
+@jax.custom_jvp
+def _twice_smooth(squares: Array, c: float) -> Array:
+    """(1 + t + t²/3) exp(−t), t = c√u: its derivative in u is −(c²/6)(1 + t) exp(−t)."""
+    t = _distance(squares, c)
+    return (1 + t + t**2 / 3) * jnp.exp(-t)
+
+
+@_twice_smooth.defjvp
+def _twice_smooth_jvp(primals, tangents):
+    squares, c = primals
+    return _twice_smooth(squares, c), -(c**2) / 6 * _once_smooth(squares, c) * tangents[0]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Laplace(Kernel):
+    r"""exp(−‖x − z‖₁/s), with a scale per input exp(−Σⱼ|xⱼ − zⱼ|/sⱼ): a product of `Exponential`s.
+
+    Attributes:
+        scale: s > 0, or one per input.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> print(Laplace(2.0)(jnp.array([0.0, 0.0]), jnp.array([1.0, -3.0])).round(4))
+        0.1353
+    """
+
+    positive_definite = True
+    scale: Any = 1.0
+
+    def __call__(self, x, z):
+        """k(x, z)."""
+        return jnp.exp(-jnp.sum(jnp.abs(scaled_point("scale", x, self.scale) - scaled_point("scale", z, self.scale))))
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        X = scaled("scale", X, self.scale)
+        return jnp.exp(-absolute_distances(X, X if Z is None else scaled("scale", Z, self.scale)))
+
+    def diagonal(self, X):
+        """All one."""
+        X = scaled("scale", X, self.scale)
+        return jnp.ones(len(X), X.dtype)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Periodic(Kernel):
+    r"""exp(−2 Σⱼ sin²(π(xⱼ − zⱼ)/Tⱼ)/sⱼ²): functions of period T in each input.
+
+    It is the RBF kernel of the points (cos 2πx/T, sin 2πx/T), coordinate by coordinate, which makes it positive
+    definite in any dimension.
+
+    Attributes:
+        scale: s > 0, or one per input.
+        period: T > 0, or one per input.
+
+    References:
+        MacKay, Introduction to Gaussian processes, in Neural Networks and Machine Learning, Springer 1998.
+    """
+
+    positive_definite = True
+    scale: Any = 1.0
+    period: Any = 1.0
+
+    def __call__(self, x, z):
+        """k(x, z)."""
+        turns = scaled_point("period", x, self.period) - scaled_point("period", z, self.period)
+        radius = scaled_point("scale", jax.tree.map(jnp.ones_like, x), self.scale)
+        return jnp.exp(-2 * jnp.sum((radius * jnp.sin(jnp.pi * turns)) ** 2))
+
+    def _circle(self, X):
+        turns = scaled("period", X, self.period)
+        angle = 2 * jnp.pi * (turns - jnp.floor(turns))  # large x keep their digits
+        radius = scaled("scale", jax.tree.map(lambda a: jnp.ones_like(jnp.asarray(a, angle.dtype)), X), self.scale)
+        return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)], axis=1)
+
+    def matrix(self, X, Z=None):
+        """(n, m)."""
+        X = self._circle(X)
+        return jnp.exp(-squared_distances(X, X if Z is None else self._circle(Z)) / 2)
+
+    def diagonal(self, X):
+        """All one."""
+        X = scaled("scale", X, self.scale)
+        return jnp.ones(len(X), X.dtype)
