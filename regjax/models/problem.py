@@ -116,7 +116,7 @@ class Centred(NamedTuple):
 
     Attributes:
         X: (n, p), minus the weighted means; a constant column is exactly 0.
-        Y: (n, t), minus the weighted means.
+        Y: (n, t), minus the weighted means; a constant target is exactly 0.
         weights: v (n,). root: √v.
         mean_x, mean_y: what was subtracted; zero without an intercept.
         total: Σv. unit: √(v/Σv), the direction of the intercept; zero without one.
@@ -165,8 +165,9 @@ def center(X: Array, Y: Array, weights: Array | None, intercept: bool) -> Centre
         empty = (v > 0).astype(X.dtype) @ jnp.abs(X) == 0
         return Centred(X, Y, v, root, mean_x, mean_y, total, jnp.zeros_like(v), _column_squares(X, v), empty, valid)
     X, mean_x, constant = subtract_mean(X, v, total)
-    Y, mean_y, _ = subtract_mean(Y, v, total)
-    X = jnp.where(constant, X - lax.stop_gradient(X), X)  # exactly 0, with its derivative
+    Y, mean_y, constant_y = subtract_mean(Y, v, total)
+    # exactly 0, with its derivative
+    X, Y = (jnp.where(same, a - lax.stop_gradient(a), a) for a, same in ((X, constant), (Y, constant_y)))
     unit = root / jnp.sqrt(total)
     return Centred(X, Y, v, root, mean_x, mean_y, total, unit, _column_squares(X, v), constant, valid)
 
