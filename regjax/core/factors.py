@@ -171,7 +171,9 @@ def _diagonalize_pencil(A, penalty, lams):
     kept = values > p * eps * values[-1]
     whiten = shrink[:, None] * vectors * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1)), 0)
     share, rotation = jnp.linalg.eigh(whiten.T @ penalty @ whiten)
-    share = jnp.clip(share * middle, 0, 1)  # the part of the penalty in each direction's joint unit
+    share = share * middle  # the part of the penalty in each direction's joint unit
+    indefinite = (values[0] < -10 * p * eps * values[-1]) | (share[0] < -jnp.sqrt(eps))
+    share = jnp.clip(share, 0, 1)
     share = jnp.where(share < p * eps, 0, share)
     basis = whiten @ rotation
 
@@ -180,7 +182,8 @@ def _diagonalize_pencil(A, penalty, lams):
         scale = jnp.where(share == 0, 1, scale)  # also where λ = ∞
         scale = jnp.where(scale < 10 * p * eps, jnp.inf, scale)
         dropped = ~jnp.all(kept) | jnp.any(jnp.isinf(scale) & jnp.isfinite(lam))
-        status = jnp.where(dropped, Status.RANK_DEFICIENT, Status.CONVERGED).astype(jnp.int32)
+        status = jnp.where(dropped, Status.RANK_DEFICIENT, Status.CONVERGED)
+        status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, status).astype(jnp.int32)
         logdet = jnp.sum(jnp.where(kept, jnp.log(jnp.where(kept, values, 1)), 0)) - 2 * jnp.sum(
             jnp.where(size > 0, jnp.log(shrink), 0)
         )

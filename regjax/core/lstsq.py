@@ -56,7 +56,7 @@ def lstsq(X: Array, Y: Array, weights: Array, *, intercept: bool) -> LeastSquare
     References:
         Björck, Iterative refinement of linear least squares solutions, BIT 7 (1967) and 8 (1968).
     """
-    return _lstsq_lanes[intercept](*lax.stop_gradient((X, Y, weights)))
+    return _lstsq_lanes[bool(intercept)](*lax.stop_gradient((X, Y, weights)))
 
 
 def _lanes_of(intercept: bool):
@@ -96,7 +96,7 @@ def _lstsq_one(X: Array, Y: Array, weights: Array, intercept: bool) -> LeastSqua
     Uk = jnp.where(kept, U, 0)
     unit = root / jnp.sqrt(total) if intercept else jnp.zeros_like(root)
     unroot = jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)[:, None]
-    ones = jnp.full((n, 1), float(intercept), X.dtype)
+    ones = jnp.full((n, 1), float(bool(intercept)), X.dtype)
     double = X.size <= LARGEST_DOUBLED
     design = jnp.concatenate([ones, X], axis=1)
     # columns of one size, exactly: the slices of a row share a grid

@@ -280,7 +280,8 @@ def _choose(X, Y, weights, intercept):
     at_optimum = implicit_solution(_evidence_slope, _divide_by_curvature, log_lam, (*theta, count), None)
     log_lam = jnp.where(status == Status.CONVERGED, at_optimum, log_lam)
     lam = jnp.exp(log_lam)
-    sigma2 = _penalized_squares(*theta, lam) / count
+    # a target of zeros has no noise either: the smallest variance stands for none
+    sigma2 = jnp.maximum(_penalized_squares(*theta, lam) / count, jnp.sqrt(jnp.finfo(X.dtype).tiny))
     return lam, sigma2, steps, status
 
 
@@ -371,7 +372,7 @@ def _maximize_evidence(scaled_x, scaled_y, count):
     low_end = jnp.where(slopes[:1] <= 0, values[:1], edge)
     high_end = jnp.where(slopes[-1:] > 0, values[-1:], edge)
     best = jnp.argmax(jnp.concatenate([low_end, peak, high_end]), axis=0)
-    inside = (best > 0) & (best < len(grid))
+    inside = (best > 0) & (best < len(grid)) & (whole > 0)
     left = jnp.clip(best - 1, 0, len(grid) - 2)
     bracket = tuple(jnp.take_along_axis(grid, (left + k)[None], axis=0)[0] for k in (0, 1))
 
@@ -385,6 +386,6 @@ def _maximize_evidence(scaled_x, scaled_y, count):
     tol = 4 * jnp.finfo(d.dtype).eps * jnp.maximum(jnp.abs(top), 1)
     result = iterate(step, bracket, tol=tol, max_iter=80, patience=3)
     low, high = result.state
-    end = jnp.where(best == 0, grid[0], grid[-1])
+    end = jnp.where((best == 0) & (whole > 0), grid[0], grid[-1])  # a target of zeros has no signal
     status = jnp.where(inside, Status.CONVERGED, Status.BOUNDARY)
     return jnp.where(inside, (low + high) / 2, end), result.num_iter, status.astype(jnp.int32)

@@ -126,8 +126,11 @@ def _smooth(x, Y, weights, lam):
     lower = jnp.linalg.cholesky(R)
     C = jax.scipy.linalg.solve_triangular(lower, Q.T * unroot, lower=True)
     b = jax.scipy.linalg.solve_triangular(lower, cross(Q, means), lower=True)
-    shift = width**3 / lam  # 1/λ where ∫f″² is in the units of x
     M = C @ C.T
+    # λ = 0 is the smallest λ that makes no difference, so that the derivative in λ is there too
+    size = jnp.trace(M) / width**3
+    smallest = jnp.finfo(x.dtype).eps / 8 / jnp.where(size > 0, size, 1)
+    shift = width**3 / (lam + lax.stop_gradient(jnp.where(lam == 0, smallest, 0)))  # 1/λ, ∫f″² in the units of x
     factor = factors.factorize(M, shift, root=(C,))
     z = linalg.solve(factor, M, b, shift)
     values = means - unroot[:, None] * cross(C, z)
