@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from regjax.core.node import register_node
 from regjax.kernels.distances import absolute_distances, squared_distances
-from regjax.kernels.kernel import Kernel, scaled, scaled_point
+from regjax.kernels.kernel import Kernel, as_points, centred, scaled, scaled_pair
 
 
 class _Radial(Kernel):
@@ -24,13 +25,13 @@ class _Radial(Kernel):
 
     def __call__(self, x, z):
         """k(x, z)."""
-        difference = scaled_point("scale", x, self.scale) - scaled_point("scale", z, self.scale)
-        return self.profile(jnp.sum(difference**2))
+        return self.profile(
+            squared_distances(*scaled_pair("scale", as_points(x), as_points(z), self.scale), True)[0, 0]
+        )
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        X = scaled("scale", X, self.scale)
-        return self.profile(squared_distances(X, X if Z is None else scaled("scale", Z, self.scale), self.cusp))
+        return self.profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
 
     def diagonal(self, X):
         """All one."""
@@ -38,7 +39,7 @@ class _Radial(Kernel):
         return self.profile(jnp.zeros(len(X), X.dtype))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class RBF(_Radial):
     r"""exp(−‖x − z‖²/2s²), infinitely smooth.
@@ -59,7 +60,7 @@ class RBF(_Radial):
         return jnp.exp(-distances / 2)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Exponential(_Radial):
     r"""exp(−‖x − z‖₂/s), the Matérn kernel of order ½: continuous and nowhere smooth.
@@ -81,7 +82,7 @@ class Exponential(_Radial):
         return _decay(distances, 1.0)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Matern32(_Radial):
     r"""(1 + √3 r) exp(−√3 r), r = ‖x − z‖/s: functions that are differentiable once.
@@ -100,7 +101,7 @@ class Matern32(_Radial):
         return _once_smooth(distances, 3**0.5)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Matern52(_Radial):
     r"""(1 + √5 r + 5r²/3) exp(−√5 r), r = ‖x − z‖/s: functions that are differentiable twice.
@@ -119,7 +120,7 @@ class Matern52(_Radial):
         return _twice_smooth(distances, 5**0.5)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class RationalQuadratic(_Radial):
     r"""(1 + ‖x − z‖²/2αs²)^(−α), a mixture of RBF kernels of many scales; α → ∞ is `RBF`.
@@ -178,7 +179,7 @@ def _twice_smooth_jvp(primals, tangents):
     return _twice_smooth(squares, c), -(c**2) / 6 * _once_smooth(squares, c) * tangents[0]
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Laplace(Kernel):
     r"""exp(−‖x − z‖₁/s), with a scale per input exp(−Σⱼ|xⱼ − zⱼ|/sⱼ): a product of `Exponential`s.
@@ -197,12 +198,11 @@ class Laplace(Kernel):
 
     def __call__(self, x, z):
         """k(x, z)."""
-        return jnp.exp(-jnp.sum(jnp.abs(scaled_point("scale", x, self.scale) - scaled_point("scale", z, self.scale))))
+        return self.matrix(as_points(x), as_points(z))[0, 0]
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        X = scaled("scale", X, self.scale)
-        return jnp.exp(-absolute_distances(X, X if Z is None else scaled("scale", Z, self.scale)))
+        return jnp.exp(-absolute_distances(*scaled_pair("scale", X, Z, self.scale)))
 
     def diagonal(self, X):
         """All one."""
@@ -210,7 +210,7 @@ class Laplace(Kernel):
         return jnp.ones(len(X), X.dtype)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Periodic(Kernel):
     r"""exp(−2 Σⱼ sin²(π(xⱼ − zⱼ)/Tⱼ)/sⱼ²): functions of period T in each input.
@@ -232,9 +232,9 @@ class Periodic(Kernel):
 
     def __call__(self, x, z):
         """k(x, z)."""
-        turns = scaled_point("period", x, self.period) - scaled_point("period", z, self.period)
-        radius = scaled_point("scale", jax.tree.map(jnp.ones_like, x), self.scale)
-        return jnp.exp(-2 * jnp.sum((radius * jnp.sin(jnp.pi * turns)) ** 2))
+        start, end = scaled_pair("period", as_points(x), as_points(z), self.period)
+        radius = scaled("scale", jax.tree.map(jnp.ones_like, as_points(x)), self.scale)
+        return jnp.exp(-2 * jnp.sum((radius * jnp.sin(jnp.pi * (start - end))) ** 2))
 
     def _circle(self, X):
         turns = scaled("period", X, self.period)
@@ -245,7 +245,7 @@ class Periodic(Kernel):
     def matrix(self, X, Z=None):
         """(n, m)."""
         X = self._circle(X)
-        return jnp.exp(-squared_distances(X, X if Z is None else self._circle(Z)) / 2)
+        return jnp.exp(-squared_distances(*centred(X, X if Z is None else self._circle(Z))) / 2)
 
     def diagonal(self, X):
         """All one."""

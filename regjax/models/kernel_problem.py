@@ -9,6 +9,7 @@ from jax import Array, lax
 
 from regjax.core import factors, linalg
 from regjax.core.factors import Factor
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status
 from regjax.kernels.gram import blocked_product, check_kernel, check_points, positive_semidefinite
 from regjax.kernels.kernel import Kernel
@@ -16,7 +17,7 @@ from regjax.models.penalized import Gram, seen_part
 from regjax.models.problem import check_samples, silence
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
     """The function f(z) = b + Σᵢ k(z, xᵢ) αᵢ, a callable pytree.
