@@ -16,6 +16,7 @@ from regjax.models.kernel_scores import kernel_gcv, kernel_log_likelihood, kerne
 from regjax.models.labels import decode_scores, encode_labels
 from regjax.models.lasso_ball import lasso_ball
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
+from regjax.models.multi_kernel import MultiKernelExpansion, multi_kernel_ridge, multi_kernel_ridge_fit
 from regjax.models.problem import Linear
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
 from regjax.models.sparse import (
@@ -39,6 +40,7 @@ __all__ = [
     "Inference",
     "KernelExpansion",
     "Linear",
+    "MultiKernelExpansion",
     "SmoothingSpline",
     "Solution",
     "Status",
@@ -76,6 +78,8 @@ __all__ = [
     "loo_score",
     "losses",
     "max_step",
+    "multi_kernel_ridge",
+    "multi_kernel_ridge_fit",
     "multitask_lasso",
     "nonnegative_least_squares",
     "ols",

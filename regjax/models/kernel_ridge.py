@@ -5,14 +5,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from regjax.core import factors, linalg
 from regjax.core.checks import check_strength
 from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.models.descent import check_steps, descent_filter, descent_status
-from regjax.models.kernel_problem import center, check_kernel_samples, expansion, fit_one
+from regjax.models.kernel_problem import Centred, center, check_kernel_samples, expansion, fit_one
 from regjax.models.penalized import over_targets, relative, worst
 
 
@@ -56,7 +56,11 @@ def kernel_ridge(kernel: Any, X: Any, y: Any, lam: Any, *, weights: Any = None, 
 
 @partial(jax.jit, static_argnames="intercept")
 def _ridge(kernel, X, Y, weights, lam, intercept):
-    data = center(kernel, X, Y, weights, intercept)
+    return ridge_in(center(kernel, X, Y, weights, intercept), lam)
+
+
+def ridge_in(data: Centred, lam: Array) -> tuple[Array, ...]:
+    """Kernel ridge of a centred problem: α (n, t), b (t,), status, residual, gap, objective."""
 
     def one(Y, lam):
         fit = fit_one(data, Y, lam)
