@@ -17,6 +17,12 @@ from regjax.models.labels import decode_scores, encode_labels
 from regjax.models.lasso_ball import lasso_ball
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
 from regjax.models.multi_kernel import MultiKernelExpansion, multi_kernel_ridge, multi_kernel_ridge_fit
+from regjax.models.nadaraya_watson import (
+    NadarayaWatson,
+    nadaraya_watson,
+    nadaraya_watson_fit,
+    nadaraya_watson_loo,
+)
 from regjax.models.problem import Linear
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
 from regjax.models.sparse import (
@@ -41,6 +47,7 @@ __all__ = [
     "KernelExpansion",
     "Linear",
     "MultiKernelExpansion",
+    "NadarayaWatson",
     "SmoothingSpline",
     "Solution",
     "Status",
@@ -81,6 +88,9 @@ __all__ = [
     "multi_kernel_ridge",
     "multi_kernel_ridge_fit",
     "multitask_lasso",
+    "nadaraya_watson",
+    "nadaraya_watson_fit",
+    "nadaraya_watson_loo",
     "nonnegative_least_squares",
     "ols",
     "path",

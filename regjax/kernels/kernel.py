@@ -51,6 +51,11 @@ class Kernel:
         """k(xᵢ, xᵢ) (n,), the diagonal of `matrix(X)`."""
         return jax.vmap(lambda x: self(x, x))(X)
 
+    def log_matrix(self, X: Any, Z: Any) -> Array:
+        """log k(xᵢ, zⱼ) (n, m), nan where k is negative. Kernels that decay know it where k itself underflows."""
+        K = self.matrix(X, Z)
+        return jnp.where(K == 0, -jnp.inf, jnp.log(jnp.where(K == 0, 1, K)))
+
     def domain(self) -> Any:
         """A tree like the kernel with the domain of each hyperparameter in its place."""
         changed = {}
@@ -98,6 +103,10 @@ class Sum(Kernel):
         """(n, m)."""
         return self.first.matrix(X, Z) + self.second.matrix(X, Z)
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return jnp.logaddexp(self.first.log_matrix(X, Z), self.second.log_matrix(X, Z))
+
     def diagonal(self, X):
         """(n,)."""
         return self.first.diagonal(X) + self.second.diagonal(X)
@@ -123,6 +132,10 @@ class Product(Kernel):
     def matrix(self, X, Z=None):
         """(n, m)."""
         return self.first.matrix(X, Z) * self.second.matrix(X, Z)
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return self.first.log_matrix(X, Z) + self.second.log_matrix(X, Z)
 
     def diagonal(self, X):
         """(n,)."""
@@ -158,6 +171,11 @@ class Scaled(Kernel):
     def matrix(self, X, Z=None):
         """(n, m)."""
         return self._scale(self.kernel.matrix(X, Z))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        logs = self.kernel.log_matrix(X, Z)
+        return jnp.log(jnp.asarray(self.factor, logs.dtype)) + logs
 
     def diagonal(self, X):
         """(n,)."""

@@ -62,6 +62,10 @@ class On(Kernel):
         """(n, m)."""
         return self.kernel.matrix(jax.vmap(self.function)(X), None if Z is None else jax.vmap(self.function)(Z))
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return self.kernel.log_matrix(jax.vmap(self.function)(X), jax.vmap(self.function)(Z))
+
     def diagonal(self, X):
         """(n,)."""
         return self.kernel.diagonal(jax.vmap(self.function)(X))

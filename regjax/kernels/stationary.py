@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from regjax.core.node import register_node
 from regjax.kernels.distances import absolute_distances, squared_distances
@@ -21,6 +21,10 @@ class _Radial(Kernel):
 
     def profile(self, distances: Array) -> Array:
         """The kernel as a function of the squared distance of the scaled points."""
+        return jnp.exp(self.log_profile(distances))
+
+    def log_profile(self, distances: Array) -> Array:
+        """The logarithm of `profile`, also where that underflows."""
         raise NotImplementedError
 
     def __call__(self, x, z):
@@ -32,6 +36,10 @@ class _Radial(Kernel):
     def matrix(self, X, Z=None):
         """(n, m)."""
         return self.profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return self.log_profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
 
     def diagonal(self, X):
         """All one."""
@@ -55,9 +63,9 @@ class RBF(_Radial):
 
     scale: Any = 1.0
 
-    def profile(self, distances):
-        """exp(−d²/2)."""
-        return jnp.exp(-distances / 2)
+    def log_profile(self, distances):
+        """−d²/2."""
+        return -distances / 2
 
 
 @register_node
@@ -77,9 +85,9 @@ class Exponential(_Radial):
     cusp: ClassVar[bool] = True
     scale: Any = 1.0
 
-    def profile(self, distances):
-        """exp(−d)."""
-        return _decay(distances, 1.0)
+    def log_profile(self, distances):
+        """−d."""
+        return -_distance(distances, 1.0)
 
 
 @register_node
@@ -100,6 +108,10 @@ class Matern32(_Radial):
         """(1 + √3 d) exp(−√3 d)."""
         return _once_smooth(distances, 3**0.5)
 
+    def log_profile(self, distances):
+        """log(1 + √3 d) − √3 d."""
+        return _log_once_smooth(distances, 3**0.5)
+
 
 @register_node
 @dataclass(frozen=True, eq=False)
@@ -119,6 +131,10 @@ class Matern52(_Radial):
         """(1 + √5 d + 5d²/3) exp(−√5 d)."""
         return _twice_smooth(distances, 5**0.5)
 
+    def log_profile(self, distances):
+        """log(1 + √5 d + 5d²/3) − √5 d."""
+        return _log_twice_smooth(distances, 5**0.5)
+
 
 @register_node
 @dataclass(frozen=True, eq=False)
@@ -133,24 +149,24 @@ class RationalQuadratic(_Radial):
     scale: Any = 1.0
     alpha: Any = 1.0
 
-    def profile(self, distances):
-        """(1 + d²/2α)^(−α)."""
+    def log_profile(self, distances):
+        """−α log(1 + d²/2α)."""
         alpha = jnp.asarray(self.alpha, distances.dtype)
-        return jnp.exp(-alpha * jnp.log1p(distances / (2 * alpha)))
+        return -alpha * jnp.log1p(distances / (2 * alpha))
 
 
-# Each of the next three has the one before in its derivative: written out, the derivatives in d² are finite at d = 0,
-# where those of the square root are not.
-
-
-def _decay(squares: Array, c: float) -> Array:
-    """exp(−c√u), with derivative 0 at its cusp."""
-    apart = squares > 0
-    return jnp.exp(-c * jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), 0))
+# The derivatives in d² of the next functions are finite at d = 0, where those of the square root are not: they are
+# written out.
 
 
 def _distance(squares: Array, c: float) -> Array:
-    return c * jnp.sqrt(squares)
+    """c√u, with derivative 0 at its cusp."""
+    apart = squares > 0
+    return c * jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), lax.stop_gradient(squares))
+
+
+def _decay(squares: Array, c: float) -> Array:
+    return jnp.exp(-_distance(squares, c))
 
 
 @jax.custom_jvp
@@ -179,6 +195,33 @@ def _twice_smooth_jvp(primals, tangents):
     return _twice_smooth(squares, c), -(c**2) / 6 * _once_smooth(squares, c) * tangents[0]
 
 
+@jax.custom_jvp
+def _log_once_smooth(squares: Array, c: float) -> Array:
+    """log(1 + t) − t, t = c√u: its derivative in u is −(c²/2)/(1 + t)."""
+    t = _distance(squares, c)
+    return jnp.log1p(t) - t
+
+
+@_log_once_smooth.defjvp
+def _log_once_smooth_jvp(primals, tangents):
+    squares, c = primals
+    return _log_once_smooth(squares, c), -(c**2) / 2 / (1 + _distance(squares, c)) * tangents[0]
+
+
+@jax.custom_jvp
+def _log_twice_smooth(squares: Array, c: float) -> Array:
+    """log(1 + t + t²/3) − t, t = c√u: its derivative in u is −(c²/6)(1 + t)/(1 + t + t²/3)."""
+    t = _distance(squares, c)
+    return jnp.log1p(t + t**2 / 3) - t
+
+
+@_log_twice_smooth.defjvp
+def _log_twice_smooth_jvp(primals, tangents):
+    squares, c = primals
+    t = _distance(squares, c)
+    return _log_twice_smooth(squares, c), -(c**2) / 6 * (1 + t) / (1 + t + t**2 / 3) * tangents[0]
+
+
 @register_node
 @dataclass(frozen=True, eq=False)
 class Laplace(Kernel):
@@ -202,7 +245,11 @@ class Laplace(Kernel):
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        return jnp.exp(-absolute_distances(*scaled_pair("scale", X, Z, self.scale)))
+        return jnp.exp(self.log_matrix(X, Z))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return -absolute_distances(*scaled_pair("scale", X, Z, self.scale))
 
     def diagonal(self, X):
         """All one."""
@@ -244,8 +291,12 @@ class Periodic(Kernel):
 
     def matrix(self, X, Z=None):
         """(n, m)."""
+        return jnp.exp(self.log_matrix(X, Z))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
         X = self._circle(X)
-        return jnp.exp(-squared_distances(*centred(X, X if Z is None else self._circle(Z))) / 2)
+        return -squared_distances(*centred(X, X if Z is None else self._circle(Z))) / 2
 
     def diagonal(self, X):
         """All one."""

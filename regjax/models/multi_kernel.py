@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array, lax
 
 from regjax.core.checks import as_float_array, require
-from regjax.core.loop import iterate
 from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.kernels.gram import blocked_product, check_kernel, check_points
@@ -20,6 +18,7 @@ from regjax.models.kernel_problem import KernelSamples, center_gram, check_kerne
 from regjax.models.kernel_ridge import ridge_in
 from regjax.models.kernel_scores import loo_in
 from regjax.models.penalized import worst
+from regjax.solvers.smooth import lbfgs
 
 
 @register_node
@@ -233,7 +232,6 @@ def _search(kernels, X, Y, weights, mixtures, intercept, num_scales):
 @partial(jax.jit, static_argnames=("intercept", "tol", "max_iter"))
 def _descend(kernels, X, Y, weights, choice, intercept, tol, max_iter):
     stack, definite = _stack(kernels, X)
-    solver = optax.lbfgs()
 
     def descend(lane):
         y, start = lane
@@ -245,16 +243,7 @@ def _descend(kernels, X, Y, weights, choice, intercept, tol, max_iter):
             data = center_gram(K, definite, y[:, None], weights, intercept)
             return jnp.log(_mean_square(loo_in(data, jnp.ones((), y.dtype)), weights)[0])
 
-        value_and_grad = optax.value_and_grad_from_state(score)
-
-        def step(state):
-            logs, memory = state
-            value, gradient = value_and_grad(logs, state=memory)
-            updates, memory = solver.update(gradient, memory, logs, value=value, grad=gradient, value_fn=score)
-            logs = optax.apply_updates(logs, updates)
-            return (logs, memory), jnp.max(jnp.abs(optax.tree.get(memory, "grad")))
-
-        result = iterate(step, (start, solver.init(start)), tol=tol, max_iter=max_iter)
+        result = lbfgs(score, start, tol=tol, max_iter=max_iter)
         return result.state[0], score(result.state[0]), result.num_iter, result.status
 
     logs, values, counts, statuses = lax.map(descend, (Y.T, choice.log_lams.T))
