@@ -1,8 +1,4 @@
-"""Bases of functions of one variable: x ↦ φ(x), each with the matrix Ω of its roughness penalty.
-
-A basis never holds the constant, which the model's unpenalised intercept supplies. A spline fit is then `tikhonov` on
-`basis.design(x)` with `penalty=basis.penalty()`.
-"""
+"""Bases of functions of one variable, and polynomials in several: x ↦ φ(x), each with the matrix Ω of its penalty."""
 
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
