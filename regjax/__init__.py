@@ -16,6 +16,13 @@ from regjax.models.kernel_scores import kernel_gcv, kernel_log_likelihood, kerne
 from regjax.models.labels import decode_scores, encode_labels
 from regjax.models.lasso_ball import lasso_ball
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
+from regjax.models.multi_kernel import MultiKernelExpansion, multi_kernel_ridge, multi_kernel_ridge_fit
+from regjax.models.nadaraya_watson import (
+    NadarayaWatson,
+    nadaraya_watson,
+    nadaraya_watson_fit,
+    nadaraya_watson_loo,
+)
 from regjax.models.problem import Linear
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
 from regjax.models.sparse import (
@@ -39,6 +46,8 @@ __all__ = [
     "Inference",
     "KernelExpansion",
     "Linear",
+    "MultiKernelExpansion",
+    "NadarayaWatson",
     "SmoothingSpline",
     "Solution",
     "Status",
@@ -76,7 +85,12 @@ __all__ = [
     "loo_score",
     "losses",
     "max_step",
+    "multi_kernel_ridge",
+    "multi_kernel_ridge_fit",
     "multitask_lasso",
+    "nadaraya_watson",
+    "nadaraya_watson_fit",
+    "nadaraya_watson_loo",
     "nonnegative_least_squares",
     "ols",
     "path",

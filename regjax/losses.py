@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import jax
 from jax import Array
+
+from regjax.core.node import register_node
 
 
 class Loss(Protocol):
@@ -27,7 +28,7 @@ class Loss(Protocol):
         ...
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Squared:
     """½(y − η)².

@@ -84,6 +84,14 @@ def _spline(solution, x):
     return solution.params(x), solution.params.degrees_of_freedom, solution.params.gcv
 
 
+KERNEL = 2.0 * regjax.kernels.Matern52(3.0)
+
+
+def _expansion(solution, X):
+    """Predictions at the first samples, since there are as many coefficients as samples."""
+    return solution.params(jax.tree.map(lambda a: a[:3], X)), solution.params.intercept, solution.objective
+
+
 MODELS = {
     "ols": Model(lambda X, y, lam, v: _solution(regjax.ols(X, y, weights=v)), second_argument=False),
     "ridge": Model(lambda X, y, lam, v: _solution(regjax.ridge(X, y, lam, weights=v))),
@@ -118,6 +126,13 @@ MODELS = {
     ),
     "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
     "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v), second_argument=False),
+    # kernels
+    "kernel_ridge": Model(
+        lambda X, y, lam, v: _expansion(regjax.kernel_ridge(KERNEL, X, y, lam, weights=v, intercept=True), X)
+    ),
+    "kernel_loo_residuals": Model(lambda X, y, lam, v: regjax.kernel_loo_residuals(KERNEL, X, y, lam, weights=v)),
+    "kernel_gcv": Model(lambda X, y, lam, v: regjax.kernel_gcv(KERNEL, X, y, lam, weights=v)),
+    # end of kernels
 }
 
 # one form of the solution each, both where they are two pieces of code: primal and dual, homotopy and certificate

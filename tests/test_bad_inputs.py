@@ -7,6 +7,7 @@ import pytest
 
 import regjax
 from regjax import Status
+from regjax.kernels import RBF
 from tests.problems import assert_close, problem
 
 X, y, V = problem(12, 3)
@@ -22,6 +23,8 @@ FITS = {
     "bayes_linear_fit": lambda X, y, **k: regjax.bayes_linear_fit(X, y, **k),
     "loo_residuals": lambda X, y, **k: regjax.loo_residuals(X, y, 0.5, **k),
     "gcv": lambda X, y, **k: regjax.gcv(X, y, 0.5, **k),
+    "kernel_ridge": lambda X, y, **k: regjax.kernel_ridge(RBF(1.0), X, y, 0.5, **k),
+    "kernel_loo_residuals": lambda X, y, **k: regjax.kernel_loo_residuals(RBF(1.0), X, y, 0.5, **k),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 
@@ -89,6 +92,13 @@ def test_bad_data_raises_and_names_the_argument(fit, case):
         (lambda: regjax.tikhonov(X, y, 1.0, jnp.full(3, jnp.nan)), r"gamma contains NaN: .* at \(0,\)$"),
         (lambda: regjax.bayes_linear(X, y, 0.5, 1.0).params.interval(X, 1.5), r"level must be in \[0, 1\)"),
         (lambda: regjax.condition_number(X[:0]), "X has 0 samples"),
+        # kernels
+        (lambda: regjax.kernel_ridge(RBF(1.0), X, y, -1.0), "lam must be non-negative"),
+        (lambda: regjax.kernel_ridge(RBF(-1.0), X, y, 1.0), r"kernel\.scale must be positive"),
+        (lambda: regjax.kernel_ridge(RBF(jnp.ones(2)), X, y, 1.0), "scale takes a scalar"),
+        (lambda: regjax.kernel_ridge(1.0, X, y, 1.0), "kernel must be one of regjax.kernels"),
+        (lambda: regjax.kernel_ridge(RBF(1.0), X, y, 1.0).params(X[:, :2]), r"Z has points of shape \(2,\).*jax.vmap"),
+        (lambda: regjax.kernel_gradient_descent(RBF(1.0), X, y, 0.0, 3), "step must be positive"),
     ],
 )
 def test_bad_arguments_raise_and_are_named(call, message):

@@ -8,7 +8,8 @@ from scipy.interpolate import BSpline as ScipyBSpline
 from scipy.interpolate import CubicSpline
 
 import regjax
-from regjax import bases
+from regjax import bases, kernels
+from regjax.kernels.pivots import random_pivots
 from tests.problems import assert_close, reference
 
 KNOTS = np.array([0.0, 0.2, 0.5, 0.7, 1.0])
@@ -117,5 +118,89 @@ def test_polynomial_regression_recovers_a_polynomial():
     ],
 )
 def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# bases of a kernel
+
+POINTS = jnp.asarray(np.random.default_rng(0).normal(size=(40, 3)))
+SPECTRAL = {
+    "RBF": kernels.RBF(1.5),
+    "a scale per input": kernels.RBF(jnp.array([1.0, 2.0, 3.0])),
+    "Laplace": kernels.Laplace(3.0),
+    "Exponential": kernels.Exponential(2.0),
+    "Matern32": kernels.Matern32(1.5),
+    "Matern52": kernels.Matern52(1.5),
+    "RationalQuadratic": kernels.RationalQuadratic(1.5, 0.7),
+    "sum": 0.5 * kernels.RBF(1.0) + 2.0 * kernels.Matern52(2.0),
+    "product": kernels.RBF(2.0) * kernels.Laplace(4.0),
+    "on": kernels.on(kernels.RBF(1.0), (0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_random_features_have_the_kernel_as_their_mean(name):
+    basis = bases.RandomFeatures(SPECTRAL[name], 10_000, jax.random.key(1))
+    phi = basis.design(POINTS)
+    assert phi.shape == (40, 10_000)
+    K = kernels.gram(SPECTRAL[name], POINTS)
+    assert float(jnp.abs(phi @ phi.T - K).max()) < 0.07 * float(K.max())
+    assert_close(jnp.sum(phi**2, axis=1), jnp.diagonal(K), f32=1e-4)
+
+
+def test_nystrom_is_exact_at_its_landmarks_and_ridge_on_it_is_kernel_ridge():
+    kernel = kernels.Matern52(1.5)
+    few = bases.Nystrom(kernel, POINTS[:15])
+    phi = few.design(POINTS)
+    assert_close((phi @ phi.T)[:15], kernels.gram(kernel, POINTS[:15], POINTS), f64=1e-10, f32=1e-4)
+    assert np.linalg.eigvalsh(np.asarray(kernels.gram(kernel, POINTS) - phi @ phi.T, float)).min() > -1e-5
+    everything = bases.Nystrom(kernel, POINTS)
+    y = jnp.sin(POINTS[:, 0])
+    by_basis = regjax.ridge(everything.design(POINTS), y, 0.1, intercept=True)
+    by_kernel = regjax.kernel_ridge(kernel, POINTS, y, 0.1, intercept=True)
+    Z = POINTS[:7] + 0.1
+    assert_close(by_basis.params(everything.design(Z)), by_kernel.params(Z), f64=1e-7, f32=1e-3)
+    duplicated = bases.Nystrom(kernel, jnp.concatenate([POINTS[:5], POINTS[:5]])).design(POINTS)
+    assert_close(duplicated @ duplicated.T, (lambda a: a @ a.T)(bases.Nystrom(kernel, POINTS[:5]).design(POINTS)),
+                 f64=1e-5, f32=2e-2)  # fmt: skip
+    scale = jax.grad(lambda s: bases.Nystrom(kernels.RBF(s), POINTS[:5]).design(POINTS).sum())(1.0)
+    assert bool(jnp.isfinite(scale))
+
+
+def test_landmarks_by_randomly_pivoted_cholesky():
+    """Better than evenly drawn points: two clusters of which one is small and far."""
+    local = np.random.default_rng(2)
+    X = jnp.asarray(np.concatenate([0.1 * local.normal(size=(480, 2)), 50 + 5 * local.normal(size=(20, 2))]))
+    kernel = kernels.RBF(2.0)
+    chosen = bases.landmarks(kernel, X, 20, jax.random.key(0), sample=500)
+    assert float(jnp.mean(chosen[:, 0] > 20)) > 0.5
+
+    def lost(points):
+        phi = bases.Nystrom(kernel, points).design(X)
+        return float(len(X) - jnp.sum(phi**2))
+
+    assert lost(chosen) < 0.5 * lost(X[:: len(X) // 20][:20])
+    pivots = random_pivots(kernels.Matern32(1.0), POINTS, 40, jax.random.key(0))
+    assert sorted(np.asarray(pivots.indices)) == list(range(40))
+    assert_close(pivots.factor @ pivots.factor.T, kernels.gram(kernels.Matern32(1.0), POINTS), f64=1e-9, f32=1e-4)
+    rank_three = random_pivots(kernels.Linear(), POINTS, 10, jax.random.key(0))
+    assert_close(rank_three.factor @ rank_three.factor.T, POINTS @ POINTS.T, f64=1e-8, f32=1e-3)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: bases.RandomFeatures(kernels.Linear(), 10, jax.random.key(0)).design(POINTS),
+            "part Linear with no rand",
+        ),
+        (lambda: bases.RandomFeatures(kernels.RBF(1.0), 9, jax.random.key(0)).design(POINTS), "num must be even"),
+        (lambda: bases.Nystrom(kernels.RBF(1.0), POINTS[:3]).design(POINTS[:, :2]), "Z has points of shape"),
+        (lambda: bases.landmarks(kernels.RBF(1.0), POINTS, 41, jax.random.key(0)), "num must be from 1 to the 40"),
+    ],
+)
+def test_bad_arguments_of_bases_of_a_kernel(call, message):
     with pytest.raises(ValueError, match=message):
         call()

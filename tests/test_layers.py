@@ -50,6 +50,7 @@ def test_no_private_jax_and_no_experimental_sparse(path):
     text = path.read_text()
     assert "jax._src" not in text
     assert "experimental.sparse" not in text
+    assert "@jax.tree_util.register_dataclass" not in text  # see core/node.py
 
 
 def test_every_public_name_has_a_docstring():

@@ -58,19 +58,23 @@ def _benign(dtype) -> float:
 
 def _svd_spectrum(A: Array, root: Root) -> Spectrum:
     """The spectrum of A = root rootᵀ without squaring the condition number; of A itself where no root is known."""
-    eps = jnp.finfo(A.dtype).eps
     if root is None:
         values, vectors = jnp.linalg.eigh(A)
-        kept = ~(values <= len(A) * eps * values[-1])  # a nan is kept
-        rounding = values[-1]  # how A was rounded is not known here
-    else:
-        whole = jnp.concatenate(root, axis=1)
-        vectors, singular, _ = jnp.linalg.svd(whole, full_matrices=False)
-        kept = ~(singular <= max(whole.shape) * eps * singular[0])
-        values = singular**2
-        rounding = (4 * eps * singular[0]) ** 2
+        return _truncated(values, vectors)
+    eps = jnp.finfo(A.dtype).eps
+    whole = jnp.concatenate(root, axis=1)
+    vectors, singular, _ = jnp.linalg.svd(whole, full_matrices=False)
+    kept = ~(singular <= max(whole.shape) * eps * singular[0])
+    values = singular**2
     largest = jnp.max(jnp.where(kept, 0, values))
-    return Spectrum(jnp.where(kept, values, 0), vectors, kept, jnp.where(largest > rounding, largest, 0))
+    doubt = jnp.where(largest > (4 * eps * singular[0]) ** 2, largest, 0)
+    return Spectrum(jnp.where(kept, values, 0), vectors, kept, doubt)
+
+
+def _truncated(values: Array, vectors: Array) -> Spectrum:
+    """The spectrum with 0 for eigenvalues that working precision cannot tell from it."""
+    kept = ~(values <= len(values) * jnp.finfo(values.dtype).eps * values[-1])  # a nan is kept
+    return Spectrum(jnp.where(kept, values, 0), vectors, kept, jnp.zeros_like(values[-1]))
 
 
 def _spectrum(A: Array, root: Root, smallest_shift: Array) -> Spectrum:
@@ -80,7 +84,7 @@ def _spectrum(A: Array, root: Root, smallest_shift: Array) -> Spectrum:
     return lax.cond(
         (low > 0) & (low >= _benign(A.dtype) * high),
         lambda: Spectrum(values, vectors, jnp.isfinite(values), jnp.zeros_like(high)),
-        lambda: _svd_spectrum(A, root),
+        lambda: _truncated(values, vectors) if root is None else _svd_spectrum(A, root),
     )
 
 

@@ -4,8 +4,9 @@ import enum
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import jax
 import numpy as np
+
+from regjax.core.node import register_node
 
 T = TypeVar("T")
 
@@ -59,7 +60,7 @@ def succeeded(status: Any) -> Any:
     return (status == _SUCCEEDED[0]) | (status == _SUCCEEDED[1]) | (status == _SUCCEEDED[2])
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A fitted model and its certificate, a pytree: under `vmap` every field has the lanes in front.

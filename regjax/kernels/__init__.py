@@ -1,5 +1,6 @@
 """Kernels k(x, z): pytrees of hyperparameters, written for one pair of points, with an algebra."""
 
+from regjax.core.node import register_node
 from regjax.kernels.gram import gram, gram_matvec, is_positive_definite
 from regjax.kernels.kernel import Kernel, Product, Scaled, Sum
 from regjax.kernels.maps import On, Warped, on, warp
@@ -37,5 +38,6 @@ __all__ = [
     "gram_matvec",
     "is_positive_definite",
     "on",
+    "register_node",
     "warp",
 ]

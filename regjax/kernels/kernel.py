@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
+from regjax.core.node import register_node
 from regjax.core.tree import broadcast_strengths, ravel_design
 
 
@@ -21,10 +22,10 @@ class Kernel:
         domains: of the fields: "positive" (the default), "non-negative" or "real".
 
     Example:
-        >>> import jax, jax.numpy as jnp
+        >>> import jax.numpy as jnp
         >>> from dataclasses import dataclass
-        >>> from regjax.kernels import Kernel, gram
-        >>> @jax.tree_util.register_dataclass
+        >>> from regjax.kernels import Kernel, gram, register_node
+        >>> @register_node
         ... @dataclass(frozen=True, eq=False)
         ... class Brownian(Kernel):
         ...     variance: float
@@ -49,6 +50,11 @@ class Kernel:
     def diagonal(self, X: Any) -> Array:
         """k(xᵢ, xᵢ) (n,), the diagonal of `matrix(X)`."""
         return jax.vmap(lambda x: self(x, x))(X)
+
+    def log_matrix(self, X: Any, Z: Any) -> Array:
+        """log k(xᵢ, zⱼ) (n, m), nan where k is negative. Kernels that decay know it where k itself underflows."""
+        K = self.matrix(X, Z)
+        return jnp.where(K == 0, -jnp.inf, jnp.log(jnp.where(K == 0, 1, K)))
 
     def domain(self) -> Any:
         """A tree like the kernel with the domain of each hyperparameter in its place."""
@@ -76,7 +82,7 @@ class Kernel:
         return self * other
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Sum(Kernel):
     """k₁ + k₂, written `k1 + k2`."""
@@ -97,12 +103,16 @@ class Sum(Kernel):
         """(n, m)."""
         return self.first.matrix(X, Z) + self.second.matrix(X, Z)
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return jnp.logaddexp(self.first.log_matrix(X, Z), self.second.log_matrix(X, Z))
+
     def diagonal(self, X):
         """(n,)."""
         return self.first.diagonal(X) + self.second.diagonal(X)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Product(Kernel):
     """k₁k₂, written `k1 * k2`."""
@@ -123,12 +133,16 @@ class Product(Kernel):
         """(n, m)."""
         return self.first.matrix(X, Z) * self.second.matrix(X, Z)
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return self.first.log_matrix(X, Z) + self.second.log_matrix(X, Z)
+
     def diagonal(self, X):
         """(n,)."""
         return self.first.diagonal(X) * self.second.diagonal(X)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Scaled(Kernel):
     """a·k, written `a * k`.
@@ -158,6 +172,11 @@ class Scaled(Kernel):
         """(n, m)."""
         return self._scale(self.kernel.matrix(X, Z))
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        logs = self.kernel.log_matrix(X, Z)
+        return jnp.log(jnp.asarray(self.factor, logs.dtype)) + logs
+
     def diagonal(self, X):
         """(n,)."""
         return self._scale(self.kernel.diagonal(X))
@@ -165,16 +184,32 @@ class Scaled(Kernel):
 
 def flat(x: Any) -> Array:
     """A point as a vector (p,)."""
-    return ravel_design(jax.tree.map(lambda a: jnp.asarray(a)[None], x))[0][0]
+    return ravel_design(as_points(x))[0][0]
 
 
-def scaled_point(name: str, x: Any, scale: Any) -> Array:
-    """x/s (p,) for one scale or one per input."""
-    points = jax.tree.map(lambda a: jnp.asarray(a)[None], x)
-    return scaled(name, points, scale)[0]
+def as_points(x: Any) -> Any:
+    """A point as one of n = 1 points."""
+    return jax.tree.map(lambda a: jnp.asarray(a)[None], x)
 
 
 def scaled(name: str, X: Any, scale: Any) -> Array:
     """X/s (n, p) for one scale, one per input, or a prefix pytree of X."""
     matrix, structure = ravel_design(X)
     return matrix / broadcast_strengths(name, scale, structure).astype(matrix.dtype)
+
+
+def scaled_pair(name: str, X: Any, Z: Any, scale: Any) -> tuple[Array, Array]:
+    """(X − c)/s (n, p) and (Z − c)/s (m, p), c the centre of Z; Z is X if None.
+
+    Centred first, points far from the origin keep the digits of their differences, and so does the derivative in s.
+    """
+    X, structure = ravel_design(X)
+    strengths = broadcast_strengths(name, scale, structure).astype(X.dtype)
+    X, Z = centred(X, X if Z is None else ravel_design(Z)[0])
+    return X / strengths, Z / strengths
+
+
+def centred(X: Array, Z: Array) -> tuple[Array, Array]:
+    """Both minus the mean of Z, on which nothing depends that is a function of differences."""
+    centre = lax.stop_gradient(jnp.ones(len(Z), Z.dtype) @ Z / len(Z))
+    return X - centre, Z - centre

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from regjax.core.node import register_node
 from regjax.kernels.kernel import Kernel
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Warped(Kernel):
     """f(x) k(x, z) f(z); see `warp`."""
@@ -39,7 +40,7 @@ class Warped(Kernel):
         return jax.vmap(self.function)(X) ** 2 * self.kernel.diagonal(X)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class On(Kernel):
     """k(f(x), f(z)); see `on`."""
@@ -61,12 +62,16 @@ class On(Kernel):
         """(n, m)."""
         return self.kernel.matrix(jax.vmap(self.function)(X), None if Z is None else jax.vmap(self.function)(Z))
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return self.kernel.log_matrix(jax.vmap(self.function)(X), jax.vmap(self.function)(Z))
+
     def diagonal(self, X):
         """(n,)."""
         return self.kernel.diagonal(jax.vmap(self.function)(X))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Pairwise(Kernel):
     """A function of two points as a kernel, of which nothing is known."""

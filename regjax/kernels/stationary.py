@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
+from regjax.core.node import register_node
 from regjax.kernels.distances import absolute_distances, squared_distances
-from regjax.kernels.kernel import Kernel, scaled, scaled_point
+from regjax.kernels.kernel import Kernel, as_points, centred, scaled, scaled_pair
 
 
 class _Radial(Kernel):
@@ -20,17 +21,25 @@ class _Radial(Kernel):
 
     def profile(self, distances: Array) -> Array:
         """The kernel as a function of the squared distance of the scaled points."""
+        return jnp.exp(self.log_profile(distances))
+
+    def log_profile(self, distances: Array) -> Array:
+        """The logarithm of `profile`, also where that underflows."""
         raise NotImplementedError
 
     def __call__(self, x, z):
         """k(x, z)."""
-        difference = scaled_point("scale", x, self.scale) - scaled_point("scale", z, self.scale)
-        return self.profile(jnp.sum(difference**2))
+        return self.profile(
+            squared_distances(*scaled_pair("scale", as_points(x), as_points(z), self.scale), True)[0, 0]
+        )
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        X = scaled("scale", X, self.scale)
-        return self.profile(squared_distances(X, X if Z is None else scaled("scale", Z, self.scale), self.cusp))
+        return self.profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return self.log_profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
 
     def diagonal(self, X):
         """All one."""
@@ -38,7 +47,7 @@ class _Radial(Kernel):
         return self.profile(jnp.zeros(len(X), X.dtype))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class RBF(_Radial):
     r"""exp(−‖x − z‖²/2s²), infinitely smooth.
@@ -54,12 +63,12 @@ class RBF(_Radial):
 
     scale: Any = 1.0
 
-    def profile(self, distances):
-        """exp(−d²/2)."""
-        return jnp.exp(-distances / 2)
+    def log_profile(self, distances):
+        """−d²/2."""
+        return -distances / 2
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Exponential(_Radial):
     r"""exp(−‖x − z‖₂/s), the Matérn kernel of order ½: continuous and nowhere smooth.
@@ -76,12 +85,12 @@ class Exponential(_Radial):
     cusp: ClassVar[bool] = True
     scale: Any = 1.0
 
-    def profile(self, distances):
-        """exp(−d)."""
-        return _decay(distances, 1.0)
+    def log_profile(self, distances):
+        """−d."""
+        return -_distance(distances, 1.0)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Matern32(_Radial):
     r"""(1 + √3 r) exp(−√3 r), r = ‖x − z‖/s: functions that are differentiable once.
@@ -99,8 +108,12 @@ class Matern32(_Radial):
         """(1 + √3 d) exp(−√3 d)."""
         return _once_smooth(distances, 3**0.5)
 
+    def log_profile(self, distances):
+        """log(1 + √3 d) − √3 d."""
+        return _log_once_smooth(distances, 3**0.5)
 
-@jax.tree_util.register_dataclass
+
+@register_node
 @dataclass(frozen=True, eq=False)
 class Matern52(_Radial):
     r"""(1 + √5 r + 5r²/3) exp(−√5 r), r = ‖x − z‖/s: functions that are differentiable twice.
@@ -118,8 +131,12 @@ class Matern52(_Radial):
         """(1 + √5 d + 5d²/3) exp(−√5 d)."""
         return _twice_smooth(distances, 5**0.5)
 
+    def log_profile(self, distances):
+        """log(1 + √5 d + 5d²/3) − √5 d."""
+        return _log_twice_smooth(distances, 5**0.5)
 
-@jax.tree_util.register_dataclass
+
+@register_node
 @dataclass(frozen=True, eq=False)
 class RationalQuadratic(_Radial):
     r"""(1 + ‖x − z‖²/2αs²)^(−α), a mixture of RBF kernels of many scales; α → ∞ is `RBF`.
@@ -132,24 +149,24 @@ class RationalQuadratic(_Radial):
     scale: Any = 1.0
     alpha: Any = 1.0
 
-    def profile(self, distances):
-        """(1 + d²/2α)^(−α)."""
+    def log_profile(self, distances):
+        """−α log(1 + d²/2α)."""
         alpha = jnp.asarray(self.alpha, distances.dtype)
-        return jnp.exp(-alpha * jnp.log1p(distances / (2 * alpha)))
+        return -alpha * jnp.log1p(distances / (2 * alpha))
 
 
-# Each of the next three has the one before in its derivative: written out, the derivatives in d² are finite at d = 0,
-# where those of the square root are not.
-
-
-def _decay(squares: Array, c: float) -> Array:
-    """exp(−c√u), with derivative 0 at its cusp."""
-    apart = squares > 0
-    return jnp.exp(-c * jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), 0))
+# The derivatives in d² of the next functions are finite at d = 0, where those of the square root are not: they are
+# written out.
 
 
 def _distance(squares: Array, c: float) -> Array:
-    return c * jnp.sqrt(squares)
+    """c√u, with derivative 0 at its cusp."""
+    apart = squares > 0
+    return c * jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1)), lax.stop_gradient(squares))
+
+
+def _decay(squares: Array, c: float) -> Array:
+    return jnp.exp(-_distance(squares, c))
 
 
 @jax.custom_jvp
@@ -178,7 +195,34 @@ def _twice_smooth_jvp(primals, tangents):
     return _twice_smooth(squares, c), -(c**2) / 6 * _once_smooth(squares, c) * tangents[0]
 
 
-@jax.tree_util.register_dataclass
+@jax.custom_jvp
+def _log_once_smooth(squares: Array, c: float) -> Array:
+    """log(1 + t) − t, t = c√u: its derivative in u is −(c²/2)/(1 + t)."""
+    t = _distance(squares, c)
+    return jnp.log1p(t) - t
+
+
+@_log_once_smooth.defjvp
+def _log_once_smooth_jvp(primals, tangents):
+    squares, c = primals
+    return _log_once_smooth(squares, c), -(c**2) / 2 / (1 + _distance(squares, c)) * tangents[0]
+
+
+@jax.custom_jvp
+def _log_twice_smooth(squares: Array, c: float) -> Array:
+    """log(1 + t + t²/3) − t, t = c√u: its derivative in u is −(c²/6)(1 + t)/(1 + t + t²/3)."""
+    t = _distance(squares, c)
+    return jnp.log1p(t + t**2 / 3) - t
+
+
+@_log_twice_smooth.defjvp
+def _log_twice_smooth_jvp(primals, tangents):
+    squares, c = primals
+    t = _distance(squares, c)
+    return _log_twice_smooth(squares, c), -(c**2) / 6 * (1 + t) / (1 + t + t**2 / 3) * tangents[0]
+
+
+@register_node
 @dataclass(frozen=True, eq=False)
 class Laplace(Kernel):
     r"""exp(−‖x − z‖₁/s), with a scale per input exp(−Σⱼ|xⱼ − zⱼ|/sⱼ): a product of `Exponential`s.
@@ -197,12 +241,15 @@ class Laplace(Kernel):
 
     def __call__(self, x, z):
         """k(x, z)."""
-        return jnp.exp(-jnp.sum(jnp.abs(scaled_point("scale", x, self.scale) - scaled_point("scale", z, self.scale))))
+        return self.matrix(as_points(x), as_points(z))[0, 0]
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        X = scaled("scale", X, self.scale)
-        return jnp.exp(-absolute_distances(X, X if Z is None else scaled("scale", Z, self.scale)))
+        return jnp.exp(self.log_matrix(X, Z))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        return -absolute_distances(*scaled_pair("scale", X, Z, self.scale))
 
     def diagonal(self, X):
         """All one."""
@@ -210,7 +257,7 @@ class Laplace(Kernel):
         return jnp.ones(len(X), X.dtype)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Periodic(Kernel):
     r"""exp(−2 Σⱼ sin²(π(xⱼ − zⱼ)/Tⱼ)/sⱼ²): functions of period T in each input.
@@ -232,9 +279,9 @@ class Periodic(Kernel):
 
     def __call__(self, x, z):
         """k(x, z)."""
-        turns = scaled_point("period", x, self.period) - scaled_point("period", z, self.period)
-        radius = scaled_point("scale", jax.tree.map(jnp.ones_like, x), self.scale)
-        return jnp.exp(-2 * jnp.sum((radius * jnp.sin(jnp.pi * turns)) ** 2))
+        start, end = scaled_pair("period", as_points(x), as_points(z), self.period)
+        radius = scaled("scale", jax.tree.map(jnp.ones_like, as_points(x)), self.scale)
+        return jnp.exp(-2 * jnp.sum((radius * jnp.sin(jnp.pi * (start - end))) ** 2))
 
     def _circle(self, X):
         turns = scaled("period", X, self.period)
@@ -244,8 +291,12 @@ class Periodic(Kernel):
 
     def matrix(self, X, Z=None):
         """(n, m)."""
+        return jnp.exp(self.log_matrix(X, Z))
+
+    def log_matrix(self, X, Z):
+        """(n, m)."""
         X = self._circle(X)
-        return jnp.exp(-squared_distances(X, X if Z is None else self._circle(Z)) / 2)
+        return -squared_distances(*centred(X, X if Z is None else self._circle(Z))) / 2
 
     def diagonal(self, X):
         """All one."""

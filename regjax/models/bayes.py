@@ -16,13 +16,14 @@ from regjax.core.factors import Factor
 from regjax.core.implicit import implicit_solution
 from regjax.core.linalg import cross
 from regjax.core.loop import iterate
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.core.tree import ravel_design
 from regjax.models.penalized import Gram, certify, fit_one, gram, summarize, worst
 from regjax.models.problem import Centred, Samples, center, check_samples
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class BayesLinear:
     """The posterior of y = b + Xw + ε with Gaussian w and ε, a callable pytree.

@@ -10,12 +10,13 @@ from jax import Array
 
 from regjax.core import doubled
 from regjax.core.lstsq import LARGEST_DOUBLED, lstsq
+from regjax.core.node import register_node
 from regjax.core.solution import Solution
 from regjax.models.penalized import squares
 from regjax.models.problem import Linear, center, check_samples, silence
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Inference:
     """What classical theory says of a least squares fit, under independent errors of variance σ²/vᵢ.

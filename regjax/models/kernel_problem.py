@@ -9,6 +9,7 @@ from jax import Array, lax
 
 from regjax.core import factors, linalg
 from regjax.core.factors import Factor
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status
 from regjax.kernels.gram import blocked_product, check_kernel, check_points, positive_semidefinite
 from regjax.kernels.kernel import Kernel
@@ -16,7 +17,7 @@ from regjax.models.penalized import Gram, seen_part
 from regjax.models.problem import check_samples, silence
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
     """The function f(z) = b + Σᵢ k(z, xᵢ) αᵢ, a callable pytree.
@@ -35,7 +36,11 @@ class KernelExpansion:
 
     def __call__(self, Z: Any) -> Array:
         """f at m points: (m,) or (m, t), by blocks of points."""
-        Z, points = check_points(Z, self.points)
+        try:
+            points, Z = check_points(self.points, Z)
+        except ValueError as error:
+            hint = "a batch of models is called with jax.vmap(lambda model, Z: model(Z), (0, None))(params, Z)"
+            raise ValueError(f"{error} ({hint})") from error
         return self.intercept + blocked_product(self.kernel, Z, points, self.coef)
 
 
@@ -105,11 +110,15 @@ class Centred(NamedTuple):
 
 def center(kernel: Kernel, X: Any, Y: Array, weights: Array | None, intercept: bool) -> Centred:
     """Weight and centre, so that samples of weight zero have no influence, whatever they hold."""
+    return center_gram(kernel.matrix(X), kernel.positive_definite, Y, weights, intercept)
+
+
+def center_gram(K: Array, definite: bool, Y: Array, weights: Array | None, intercept: bool) -> Centred:
+    """`center` from the Gram matrix; `definite` says whether it is known to be positive semidefinite."""
     n = len(Y)
     v = jnp.ones(n, Y.dtype) if weights is None else weights
     if weights is not None:
         Y = jnp.where((v > 0)[:, None], silence(Y, v), 0)
-    K = kernel.matrix(X)
     positive = v > 0
     root = jnp.where(positive, jnp.sqrt(jnp.where(positive, v, 1)), 0)
     total = jnp.sum(v)
@@ -126,7 +135,7 @@ def center(kernel: Kernel, X: Any, Y: Array, weights: Array | None, intercept: b
     if weights is not None:
         matrix = matrix + average * jnp.diag(jnp.where(positive, 0.0, 1.0).astype(Y.dtype))
     status = jnp.int32(Status.CONVERGED)
-    if not kernel.positive_definite:
+    if not definite:
         indefinite = ~positive_semidefinite(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
         status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, status)
     status = jnp.where(jnp.all(v >= 0) & jnp.any(v > 0), status, Status.INVALID).astype(jnp.int32)

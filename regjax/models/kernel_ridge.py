@@ -1,22 +1,39 @@
 """Kernel ridge regression and kernel gradient descent in closed form: linear models in the space of a kernel."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
+from regjax.bases import landmarks as choose_landmarks
 from regjax.core import factors, linalg
-from regjax.core.checks import check_strength
+from regjax.core.checks import check_strength, require
 from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status, succeeded
+from regjax.kernels.gram import check_points
 from regjax.models.descent import check_steps, descent_filter, descent_status
-from regjax.models.kernel_problem import center, check_kernel_samples, expansion, fit_one
+from regjax.models.kernel_large import cg_ridge, nystrom_ridge
+from regjax.models.kernel_problem import Centred, KernelSamples, center, check_kernel_samples, expansion, fit_one
 from regjax.models.penalized import over_targets, relative, worst
 
 
-def kernel_ridge(kernel: Any, X: Any, y: Any, lam: Any, *, weights: Any = None, intercept: bool = False) -> Solution:
+def kernel_ridge(
+    kernel: Any,
+    X: Any,
+    y: Any,
+    lam: Any,
+    *,
+    weights: Any = None,
+    intercept: bool = False,
+    solver: str | None = None,
+    landmarks: Any = None,
+    key: Array | None = None,
+    tol: float | None = None,
+    max_iter: int = 500,
+) -> Solution:
     r"""Kernel ridge regression.
 
     Minimises ½ Σᵢ vᵢ (yᵢ − b − f(xᵢ))² + (λ/2)‖f‖² over the functions f of the kernel, so that f(z) = Σᵢ k(z, xᵢ) αᵢ
@@ -33,6 +50,13 @@ def kernel_ridge(kernel: Any, X: Any, y: Any, lam: Any, *, weights: Any = None, 
         lam: λ ≥ 0, a scalar or one per target (t,).
         weights: v (n,), non-negative; 1 if None.
         intercept: whether a mean b, unpenalised, is fitted.
+        solver: None factors the n×n matrix. "cg" does not hold it: conjugate gradients with a preconditioner from
+            randomly pivoted Cholesky, λ > 0. "nystrom" fits f(z) = Σⱼ k(z, lⱼ) βⱼ of m landmarks only, in
+            one pass over the data with O(m²) memory; `jax.vmap` over λ shares that pass and one eigendecomposition.
+        landmarks: of "nystrom", how many or which points; of "cg", the rank of the preconditioner. 4√n if None.
+        key: of the landmarks that are drawn; `jax.random.key(0)` if None.
+        tol: of "cg": the residual ‖y − (K + λI)α‖/‖y‖ at which to stop; by dtype if None.
+        max_iter: of "cg".
 
     Returns:
         A `Solution` whose `params` is a `KernelExpansion`: `params(Z)` predicts.
@@ -46,17 +70,44 @@ def kernel_ridge(kernel: Any, X: Any, y: Any, lam: Any, *, weights: Any = None, 
         [0.0, 0.95]
 
     References:
-        Saunders, Gammerman & Vovk, Ridge regression learning algorithm in dual variables, ICML 1998.
+        Saunders, Gammerman & Vovk, Ridge regression learning algorithm in dual variables, ICML 1998. Díaz, Epperly,
+        Frangella, Tropp & Webber, Robust, randomized preconditioning for kernel ridge regression, 2023.
     """
     samples = check_kernel_samples(kernel, X, y, weights)
     lam = check_strength("lam", lam, samples.Y.dtype, samples.Y.shape[1])
+    if solver not in (None, "cg", "nystrom"):
+        raise ValueError(f"solver must be None, 'cg' or 'nystrom', got {solver!r}")
+    if solver is not None:
+        return _without_the_matrix(samples, lam, intercept, solver, landmarks, key, tol, max_iter)
     coef, b, *rest = _ridge(samples.kernel, samples.X, samples.Y, samples.weights, lam, intercept)
     return expansion(samples, coef, b, *rest)
 
 
+def _without_the_matrix(samples: KernelSamples, lam, intercept, solver, marks, key, tol, max_iter) -> Solution:
+    kernel, X, _, Y, weights, _ = samples
+    n = len(Y)
+    marks = min(n, max(20, int(4 * n**0.5))) if marks is None else marks
+    if isinstance(marks, int) and not 1 <= marks <= n:
+        raise ValueError(f"landmarks must be from 1 to the {n} points of X, got {marks}")
+    key = jax.random.key(0) if key is None else key
+    if solver == "cg":
+        if not isinstance(marks, int):
+            raise ValueError("landmarks takes a number with solver 'cg': the rank of the preconditioner")
+        require(lambda a: jnp.all(a > 0), lam, message=f"lam must be positive with solver 'cg', got {lam}")
+        tol = float(jnp.finfo(Y.dtype).eps) ** 0.65 if tol is None else tol
+        *found, count = cg_ridge(kernel, X, Y, weights, lam, key, intercept, marks, tol, max_iter)
+        return replace(expansion(samples, *found), num_iter=count)
+    points = choose_landmarks(kernel, X, marks, key) if isinstance(marks, int) else check_points(X, marks)[1]
+    return expansion(samples._replace(X=points), *nystrom_ridge(kernel, X, Y, weights, points, lam, intercept))
+
+
 @partial(jax.jit, static_argnames="intercept")
 def _ridge(kernel, X, Y, weights, lam, intercept):
-    data = center(kernel, X, Y, weights, intercept)
+    return ridge_in(center(kernel, X, Y, weights, intercept), lam)
+
+
+def ridge_in(data: Centred, lam: Array) -> tuple[Array, ...]:
+    """Kernel ridge of a centred problem: α (n, t), b (t,), status, residual, gap, objective."""
 
     def one(Y, lam):
         fit = fit_one(data, Y, lam)

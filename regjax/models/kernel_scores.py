@@ -103,7 +103,11 @@ def _left_out(data: Centred, Y: Array, lam: Array) -> tuple[Array, Array]:
 
 @partial(jax.jit, static_argnames="intercept")
 def _loo(kernel, X, Y, weights, lam, intercept):
-    data = center(kernel, X, Y, weights, intercept)
+    return loo_in(center(kernel, X, Y, weights, intercept), lam)
+
+
+def loo_in(data: Centred, lam: Array) -> Array:
+    """Leave-one-out residuals (n, t) of a centred problem."""
     present = (data.weights > 0)[:, None]
 
     def one(Y, lam):

@@ -11,11 +11,12 @@ from regjax.core import factors, linalg
 from regjax.core.factors import Factor, Root
 from regjax.core.implicit import with_derivative_of
 from regjax.core.linalg import cross
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.models.problem import Centred, Samples
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Gram:
     """The matrix to factor: XᵀVX (p, p) for p ≤ n or under a penalty Ω, else √v XXᵀ √v (n, n).

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.lstsq import subtract_mean
+from regjax.core.node import register_node
 from regjax.core.tree import Structure, ravel_design
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Linear:
     """The linear model η = b + Xw, a callable pytree.

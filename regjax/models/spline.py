@@ -11,12 +11,13 @@ from regjax.bases import natural_spline_curvature, natural_spline_design
 from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_strength
 from regjax.core.linalg import cross
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status
 from regjax.models.penalized import relative
 from regjax.models.problem import check_samples, silence
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class SmoothingSpline:
     """A natural cubic spline, a callable pytree.

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from regjax.core.node import register_node
 from regjax.penalties.elementary import (
     ByCoefficient,
     cast,
@@ -83,7 +83,7 @@ class Ball(ByCoefficient):
         return self.norm(w) >= self._radius(w) * (1 - rounding(w))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class L1Ball(Ball):
     """The constraint ‖w‖₁ ≤ r; with t targets on each column.
@@ -126,7 +126,7 @@ class L1Ball(Ball):
         return jnp.where(self._on_sphere(w), jnp.where(w == 0, 0, u - signs * across), u)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class L2Ball(Ball):
     """The constraint ‖w‖₂ ≤ r; with t targets on each column.

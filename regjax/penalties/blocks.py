@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from regjax.core.node import register_node
 from regjax.penalties.elementary import (
     PER_COEFFICIENT,
     STRENGTH,
@@ -157,7 +158,7 @@ def _as_labels(penalty: Any) -> None:
         object.__setattr__(penalty, "groups", tuple(np.asarray(penalty.groups).tolist()))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Group(Labelled):
     r"""P(w) = λ Σ_g f_g ‖w_g‖₂; with t targets each column has groups of its own.
@@ -188,7 +189,7 @@ class Group(Labelled):
         return jnp.zeros((), w.dtype), *self.group_strengths(self.lam, self.factors, w)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class SparseGroup(Labelled):
     r"""P(w) = l1 ‖w‖₁ + l2 Σ_g f_g ‖w_g‖₂: few groups, and few coefficients in each.
@@ -255,7 +256,7 @@ def _sparse_gauge(penalty: SparseGroup, z: Array) -> Array:
     return jnp.maximum(jnp.max(last, initial=0), singles)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class MultiTask(Blocks):
     r"""P(W) = λ Σⱼ fⱼ ‖Wⱼ.‖₂ over the rows of W (p, t): a coefficient is in the model of all targets or of none.

@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from regjax.core.node import register_node
 from regjax.penalties.elementary import PER_COEFFICIENT, STRENGTH
 from regjax.penalties.separable import Separable, Terms, make_terms
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Zero(Separable):
     """P(w) = 0: no penalty, every coefficient is free.
@@ -31,7 +31,7 @@ class Zero(Separable):
         return L2(1.0).dual_norm(z)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class L1(Separable):
     """P(w) = λ Σⱼ fⱼ|wⱼ|.
@@ -60,7 +60,7 @@ class L1(Separable):
         return make_terms(w, self.lam, 0.0, self.factors)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class L2(Separable):
     """P(w) = (λ/2) Σⱼ fⱼwⱼ².
@@ -82,7 +82,7 @@ class L2(Separable):
         return make_terms(w, 0.0, self.lam, self.factors)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class ElasticNet(Separable):
     """P(w) = Σⱼ fⱼ (l1·|wⱼ| + (l2/2)·wⱼ²).
@@ -113,7 +113,7 @@ class ElasticNet(Separable):
         return replace(self, l1=1.0)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Limited(Separable):
     """P(w) with limits on the coefficients: lowerⱼ ≤ wⱼ ≤ upperⱼ, else inf.
@@ -161,7 +161,7 @@ class Limited(Separable):
         return self.penalty.shrink(terms, w, step)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Box(Separable):
     """The constraint lowerⱼ ≤ wⱼ ≤ upperⱼ: P(w) is 0 in the box, inf outside.
@@ -183,7 +183,7 @@ class Box(Separable):
         return make_terms(w, 0.0, 0.0).limited(w, self.lower, self.upper)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class NonNegative(Separable):
     """The constraint wⱼ ≥ 0.

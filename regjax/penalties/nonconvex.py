@@ -9,10 +9,10 @@ norm, w = √n·β, the strength √n·λ and the same γ. In the columns X them
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from regjax.core.node import register_node
 from regjax.penalties.elementary import PER_COEFFICIENT, STRENGTH, cast, soft
 from regjax.penalties.separable import Separable, Terms, make_terms
 
@@ -32,7 +32,7 @@ def _best(penalty: Separable, terms: Terms, w: Array, step: Array, stationary: A
     return jnp.where(unimodal, stationary, jnp.where(objective(far) < objective(near), far, near))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class MCP(Separable):
     r"""The minimax concave penalty P(w) = Σⱼ φ(|wⱼ|) with φ(a) = λa − a²/(2γ) for a ≤ γλ, and γλ²/2 beyond.
@@ -80,7 +80,7 @@ class MCP(Separable):
         return _best(self, terms, w, step, stationary, unimodal)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class SCAD(Separable):
     r"""The smoothly clipped absolute deviation P(w) = Σⱼ φ(|wⱼ|).

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from regjax.core.node import register_node
 from regjax.penalties.chains import block_means, jumps, pulled, refined_means
 from regjax.penalties.elementary import ByCoefficient, cast, divide, over_columns, per_row, rounding
 
@@ -44,7 +44,7 @@ def _descending(x: Array) -> Array:
     return jnp.argsort(lax.stop_gradient(x), descending=True)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Slope(Gauge):
     r"""Sorted ℓ1: P(w) = Σᵢ λᵢ |w|₍ᵢ₎ with |w|₍₁₎ ≥ |w|₍₂₎ ≥ …; with t targets the sum over the columns.
@@ -127,7 +127,7 @@ class Slope(Gauge):
         return jnp.where(self.free(z), 0, z)
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class TotalVariation(Gauge):
     r"""P(w) = λ Σⱼ |wⱼ₊₁ − wⱼ|: few jumps; with t targets the sum over the columns.

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from regjax.core.linalg import cross, solve_shifted
+from regjax.core.node import register_node
 from regjax.penalties.elementary import ByCoefficient, cast, divide, over_columns, per_row
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Tikhonov(ByCoefficient):
     r"""P(w) = (λ/2)‖Γw‖².

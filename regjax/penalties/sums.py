@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from regjax.core.node import register_node
 from regjax.penalties.elementary import cast
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class PlusL2:
     r"""P(w) + (l2/2)‖w‖²: the elastic form of any convex penalty, such as of `Group` or `MultiTask`.

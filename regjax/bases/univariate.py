@@ -1,8 +1,4 @@
-"""Bases of functions of one variable: x ↦ φ(x), each with the matrix Ω of its roughness penalty.
-
-A basis never holds the constant, which the model's unpenalised intercept supplies. A spline fit is then `tikhonov` on
-`basis.design(x)` with `penalty=basis.penalty()`.
-"""
+"""Bases of functions of one variable, and polynomials in several: x ↦ φ(x), each with the matrix Ω of its penalty."""
 
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
@@ -13,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.checks import as_float_array, check_finite, require
+from regjax.core.node import register_node
 
 
 class Basis(Protocol):
@@ -43,7 +40,7 @@ def _knots(knots: Any, least: int) -> Array:
     return array
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Polynomial:
     r"""The monomials x, x², …, x^degree; for points (n, d) all monomials of total degree 1 to `degree`.
@@ -79,7 +76,7 @@ class Polynomial:
         return jnp.eye(len(self._exponents()))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class LinearSpline:
     r"""The ramps max(0, x − kⱼ): a continuous line with a change of slope at each knot.
@@ -103,7 +100,7 @@ class LinearSpline:
         return jnp.eye(len(self.knots))
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class BSpline:
     r"""B-splines of any degree on clamped knots, without the first (whose span is that of the constant).
@@ -200,7 +197,7 @@ def _gauss(count: int) -> tuple[Array, Array]:
     return (nodes + 1) / 2, vectors[0] ** 2
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class NaturalSpline:
     r"""Natural cubic splines by their values at the knots: φⱼ(kᵢ) = δᵢⱼ, linear beyond the boundary.
@@ -279,7 +276,7 @@ def natural_spline_design(x: Array, knots: Array) -> Array:
     return values + sag @ bend + (x - inside)[:, None] * slope
 
 
-@jax.tree_util.register_dataclass
+@register_node
 @dataclass(frozen=True, eq=False)
 class Fourier:
     r"""sin(2πjx/T) and cos(2πjx/T) for j = 1, …, num: periodic functions of period T.
