@@ -18,13 +18,18 @@ def squared_distances(X: Array, Z: Array, exact: bool = False) -> Array:
     ‖x‖² + ‖z‖² − 2xᵀz about a common centre, a matrix product with an absolute error of some eps·(‖x‖² + ‖z‖²) whose
     values below that are zero, unless `exact` asks for differences: for kernels with a cusp.
     """
-    if X.shape[1] <= FEW or exact:
-        return _by_columns(X, Z, lambda difference: difference**2)
-    X, Z = _centred(X, Z)
+    differences = X.shape[1] <= FEW or exact
+    eps = jnp.finfo(X.dtype).eps
+    X, Z = (X, Z) if differences else _centred(X, Z)
     squares_x, squares_z = (jnp.einsum("ij,ij->i", A, A) for A in (X, Z))
     total = squares_x[:, None] + squares_z
-    distances = total - 2 * _product(X, Z)
-    return jnp.where(distances > 8 * jnp.finfo(X.dtype).eps * total, distances, 0)
+    if differences:
+        # a compiler may fuse the scaling of the points into the difference, which then is not zero between equal ones
+        # but of the size of its rounding, and may do so in one of two uses only
+        distances, rounding = _by_columns(X, Z, lambda difference: difference**2), (2 * eps) ** 2
+    else:
+        distances, rounding = total - 2 * _product(X, Z), 8 * eps
+    return jnp.where(distances > rounding * total, distances, 0)
 
 
 @squared_distances.defjvp
