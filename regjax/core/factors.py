@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.implicit import with_derivative_of
-from regjax.core.lanes import map_lanes, sees_lanes, split_axes
+from regjax.core.lanes import lane_by_lane, map_lanes, sees_lanes, split_axes
 from regjax.core.solution import Status
 from regjax.core.triangular import triangular_inverse
 
@@ -289,14 +289,6 @@ def jittered_cholesky(A: Array, *, largest: float = 1e-4) -> tuple[Array, Array,
     return with_derivative_of(value, proxy), jitter, status
 
 
-@sees_lanes
-def _jittered_lanes(A, largest):
-    lanes = A.shape[:-2]
-    flat = A.reshape(-1, *A.shape[-2:])
-    limits = jnp.broadcast_to(largest, lanes).reshape(-1)
-    return jax.tree.map(lambda r: r.reshape(*lanes, *r.shape[1:]), map_lanes(grow_jitter, flat, limits))
-
-
 def grow_jitter(A: Array, largest: Array) -> tuple[Array, Array, Array]:
     """`jittered_cholesky` of one lane: call it where lanes are mapped."""
     p = len(A)
@@ -321,3 +313,6 @@ def grow_jitter(A: Array, largest: Array) -> tuple[Array, Array, Array]:
     status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
     status = jnp.where(jnp.all(jnp.isfinite(A)), status, Status.NON_FINITE).astype(jnp.int32)
     return jnp.where(failed, jnp.nan, lower), jitter, status
+
+
+_jittered_lanes = lane_by_lane(grow_jitter)

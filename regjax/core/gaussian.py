@@ -8,8 +8,8 @@ from jax import Array, lax
 
 from regjax.core import linalg
 from regjax.core.factors import Factor, grow_jitter
-from regjax.core.lanes import map_lanes, sees_lanes
-from regjax.core.solution import Status, succeeded
+from regjax.core.lanes import lane_by_lane
+from regjax.core.solution import Status
 from regjax.core.triangular import triangular_inner, triangular_inverse
 
 
@@ -29,21 +29,13 @@ def factor_covariance(A: Array, *, largest: float | None = None) -> tuple[Factor
     return _factor_covariance(lax.stop_gradient(A), jnp.asarray(limit, A.dtype))
 
 
-@sees_lanes
+@lane_by_lane
 def _factor_covariance(A, largest):
-    lanes = A.shape[:-2]
-
-    def one(A, largest):
-        lower, jitter, status = grow_jitter(A, largest)
-        status = jnp.where((status == Status.CONVERGED) & (jitter > 0), Status.JITTERED, status).astype(jnp.int32)
-        lower = jnp.where(succeeded(status), lower, jnp.nan)
-        logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(lower)))
-        ones = jnp.ones(len(A), A.dtype)
-        return Factor(triangular_inverse(lower).T, ones > 0, ones, logdet, status), jitter
-
-    flat = A.reshape(-1, *A.shape[-2:])
-    limits = jnp.broadcast_to(largest, lanes).reshape(-1)
-    return jax.tree.map(lambda r: r.reshape(*lanes, *r.shape[1:]), map_lanes(one, flat, limits))
+    lower, jitter, status = grow_jitter(A, largest)
+    status = jnp.where((status == Status.CONVERGED) & (jitter > 0), Status.JITTERED, status).astype(jnp.int32)
+    logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(lower)))
+    ones = jnp.ones(len(A), A.dtype)
+    return Factor(triangular_inverse(lower).T, ones > 0, ones, logdet, status), jitter
 
 
 def solve(factor: Factor, A: Array, R: Array) -> Array:

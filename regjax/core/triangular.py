@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array, lax
 
-SMALL = 64  # rows at which halving ends
+SMALL = 128  # rows at which halving ends
 
 
 def triangular_inverse(lower: Array) -> Array:

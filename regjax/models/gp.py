@@ -12,7 +12,7 @@ from regjax.core import gaussian
 from regjax.core.checks import require
 from regjax.core.factors import Factor, jittered_cholesky
 from regjax.core.implicit import with_derivative_of
-from regjax.core.lanes import map_lanes, sees_lanes
+from regjax.core.lanes import lane_by_lane
 from regjax.core.linalg import quad_diag
 from regjax.core.solution import Status, succeeded
 from regjax.kernels.gram import BLOCK, blocked_product, check_points, over_blocks, positive_semidefinite
@@ -190,9 +190,7 @@ def _condition(kernel, X, Y, noise, mean, weights):
     return coef, likelihood, jitter, jnp.where(valid, status, Status.INVALID).astype(jnp.int32), factor
 
 
-@sees_lanes
-def _positive_semidefinite(K):
-    return map_lanes(positive_semidefinite, K.reshape(-1, *K.shape[-2:])).reshape(K.shape[:-2])
+_positive_semidefinite = lane_by_lane(positive_semidefinite)
 
 
 @jax.jit
