@@ -9,6 +9,8 @@ from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
 from regjax.models.fit import fit, lam_max
+from regjax.models.gp import GaussianProcess, gp
+from regjax.models.gp_fit import gp_fit
 from regjax.models.inference import Inference, inference
 from regjax.models.kernel_problem import KernelExpansion
 from regjax.models.kernel_ridge import kernel_gradient_descent, kernel_ridge
@@ -43,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesLinear",
     "FitError",
+    "GaussianProcess",
     "Inference",
     "KernelExpansion",
     "Linear",
@@ -66,6 +69,8 @@ __all__ = [
     "encode_labels",
     "fit",
     "gcv",
+    "gp",
+    "gp_fit",
     "gradient_descent",
     "group_lasso",
     "inference",

@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.lanes import map_lanes, sees_lanes, split_axes
+from regjax.core.implicit import with_derivative_of
+from regjax.core.lanes import lane_by_lane, map_lanes, sees_lanes, split_axes
 from regjax.core.solution import Status
+from regjax.core.triangular import triangular_inverse
 
 Root = tuple[Array, ...] | None
 
@@ -138,8 +140,7 @@ def _cholesky_or(M: Array, otherwise) -> Factor:
     sound = jnp.all(pivots**2 >= _benign(M.dtype) * jnp.diagonal(M)) & jnp.isfinite(pivots[-1])
 
     def from_cholesky():
-        eye = jnp.eye(len(M), dtype=M.dtype)
-        basis = lax.linalg.triangular_solve(lower, eye, left_side=True, lower=True).T
+        basis = triangular_inverse(lower).T
         status = jnp.full((1,), Status.CONVERGED, jnp.int32)
         scale, kept = jnp.ones((1, len(M)), M.dtype), jnp.ones(len(M), bool)
         return Factor(basis, kept, scale, 2 * jnp.sum(jnp.log(pivots))[None], status)
@@ -290,36 +291,35 @@ def jittered_cholesky(A: Array, *, largest: float = 1e-4) -> tuple[Array, Array,
         >>> print(bool(jitter > 0), Status(int(status)).name)
         True CONVERGED
     """
-    jitter, status = _smallest_jitter(lax.stop_gradient(A), jnp.asarray(largest, A.dtype))
-    lower = jnp.linalg.cholesky(A + jitter * jnp.eye(len(A), dtype=A.dtype))
-    return lower, jitter, status
+    value, jitter, status = _jittered_lanes(lax.stop_gradient(A), jnp.asarray(largest, A.dtype))
+    proxy = jnp.linalg.cholesky(A + jitter * jnp.eye(len(A), dtype=A.dtype))  # computed where it is differentiated
+    return with_derivative_of(value, proxy), jitter, status
 
 
-@sees_lanes
-def _smallest_jitter(A, largest):
-    lanes = A.shape[:-2]
+def grow_jitter(A: Array, largest: Array) -> tuple[Array, Array, Array]:
+    """`jittered_cholesky` of one lane: call it where lanes are mapped."""
+    p = len(A)
+    eps = jnp.finfo(A.dtype).eps
+    diagonal = jnp.diagonal(A)
+    mean = jnp.mean(diagonal)
 
-    def one(A, largest):
-        p = len(A)
-        mean = jnp.mean(jnp.diagonal(A))
-        first = p * jnp.finfo(A.dtype).eps * mean
+    def attempt(jitter):
+        lower = jnp.linalg.cholesky(A + jitter * jnp.eye(p, dtype=A.dtype))
+        pivots = jnp.diagonal(lower)  # a pivot of the size of its rounding is zero, though its root may exist
+        return lower, jitter, ~jnp.all(pivots**2 > 4 * p**0.5 * eps * diagonal)
 
-        def fails(jitter):
-            return ~jnp.all(jnp.isfinite(jnp.linalg.cholesky(A + jitter * jnp.eye(p, dtype=A.dtype))))
+    def more(carry):
+        _, jitter, failed = carry
+        return failed & (jitter < largest * mean)
 
-        def more(carry):
-            jitter, failed = carry
-            return failed & (jitter < largest * mean)
+    def grow(carry):
+        jitter = carry[1]
+        return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * mean), largest * mean))
 
-        def grow(carry):
-            jitter = jnp.minimum(jnp.where(carry[0] > 0, 10 * carry[0], first), largest * mean)
-            return jitter, fails(jitter)
+    lower, jitter, failed = lax.while_loop(more, grow, attempt(jnp.zeros((), A.dtype)))
+    status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
+    status = jnp.where(jnp.all(jnp.isfinite(A)), status, Status.NON_FINITE).astype(jnp.int32)
+    return jnp.where(failed, jnp.nan, lower), jitter, status
 
-        zero = jnp.zeros((), A.dtype)
-        jitter, failed = lax.while_loop(more, grow, (zero, fails(zero)))
-        status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
-        return jitter, jnp.where(jnp.all(jnp.isfinite(A)), status, Status.NON_FINITE).astype(jnp.int32)
 
-    flat = A.reshape(-1, *A.shape[-2:])
-    limits = jnp.broadcast_to(largest, lanes).reshape(-1)
-    return jax.tree.map(lambda r: r.reshape(lanes), map_lanes(one, flat, limits))
+_jittered_lanes = lane_by_lane(grow_jitter)

@@ -54,6 +54,23 @@ def map_lanes(fun: Callable[..., Any], *args: Any) -> Any:
     )
 
 
+def lane_by_lane(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """`fun`, mapped by `map_lanes` under any nesting of `vmap`; not differentiable, as `sees_lanes`."""
+
+    @sees_lanes
+    def call(counter, *args):
+        rank = counter.ndim
+        lanes = jnp.broadcast_shapes(*(leaf.shape[:rank] for leaf in jax.tree.leaves(args)))
+
+        def spread(leaf):
+            return jnp.broadcast_to(leaf, lanes + leaf.shape[rank:]).reshape(-1, *leaf.shape[rank:])
+
+        result = map_lanes(fun, *jax.tree.map(spread, args))
+        return jax.tree.map(lambda r: r.reshape(lanes + r.shape[1:]), result)
+
+    return lambda *args: call(jnp.zeros(()), *args)
+
+
 def split_axes(shapes: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Split lane axes into those along which one of the first arguments varies and the rest.
 

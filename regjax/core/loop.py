@@ -27,6 +27,7 @@ def iterate(
     max_iter: int,
     patience: int = 10,
     error: Array | None = None,
+    last: bool = False,
 ) -> LoopResult:
     """Repeat `state, error = step(state)` until error ≤ tol.
 
@@ -41,6 +42,8 @@ def iterate(
         max_iter: the most steps to take.
         patience: steps without progress after which the loop ends.
         error: that of `state`, if it is known: no step is taken where it is at most tol.
+        last: whether the last state is returned, not the one with the smallest error, for steps that see to it
+            themselves that states get better. Such a step ends the loop by an infinite error.
 
     Example:
         >>> import jax.numpy as jnp
@@ -57,7 +60,7 @@ def iterate(
     def body(carry):
         state, _, best, best_error, count, stale = carry
         state, error = step(state)
-        better = error < best_error
+        better = jnp.array(True) if last else error < best_error
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state, best)
         return state, error, best, jnp.where(better, error, best_error), count + 1, jnp.where(better, 0, stale + 1)
 

@@ -1,7 +1,9 @@
 """What a fit returns: the answer and its certificate."""
 
 import enum
+import operator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +26,8 @@ class Status(enum.IntEnum):
     DIVERGED = 7
     FLOOR = 8
     BOUNDARY = 9
+    DROPPED = 10
+    JITTERED = 11
 
     @property
     def message(self) -> str:
@@ -40,7 +44,8 @@ _MESSAGES = {
     Status.CONVERGED: "converged",
     Status.ITERATION_LIMIT: "the iteration limit was reached: raise max_iter or tol",
     Status.NON_FINITE: "a value is not finite: look for NaN or infinity in the data, or rescale it",
-    Status.NOT_POSITIVE_DEFINITE: "a matrix is not positive definite: raise the regularization",
+    Status.NOT_POSITIVE_DEFINITE: "a matrix is not positive definite: raise the regularization (the noise of a "
+    "Gaussian process), or take a kernel that is positive definite",
     Status.RANK_DEFICIENT: "the columns are linearly dependent to working precision: the solution of minimum norm is "
     "returned, others fit as well",
     Status.ILL_CONDITIONED: "the problem is too ill-conditioned for this precision: rescale the columns, raise the "
@@ -51,13 +56,16 @@ _MESSAGES = {
     "use float64",
     Status.BOUNDARY: "the best value lies at the end of the range that was searched, or beyond: the model there is "
     "returned",
+    Status.DROPPED: "not continued: another start led there or was ahead",
+    Status.JITTERED: "the covariance is singular to working precision: its diagonal was raised by `jitter`, as if the "
+    "noise were larger by that much",
 }
-_SUCCEEDED = (Status.CONVERGED, Status.RANK_DEFICIENT, Status.BOUNDARY)
+_SUCCEEDED = (Status.CONVERGED, Status.RANK_DEFICIENT, Status.BOUNDARY, Status.JITTERED)
 
 
 def succeeded(status: Any) -> Any:
     """Whether a traced status says that the returned point is the answer, perhaps with a remark."""
-    return (status == _SUCCEEDED[0]) | (status == _SUCCEEDED[1]) | (status == _SUCCEEDED[2])
+    return reduce(operator.or_, [status == one for one in _SUCCEEDED])
 
 
 @register_node

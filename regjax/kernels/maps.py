@@ -89,7 +89,7 @@ def as_kernel(kernel: Any) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if callable(kernel):
-        return Pairwise(_as_tree(kernel))
+        return Pairwise(as_callable_tree(kernel))
     raise ValueError(f"kernel must be one of regjax.kernels or a function of two points, got {type(kernel).__name__}")
 
 
@@ -106,7 +106,7 @@ def warp(kernel: Kernel, function: Callable[[Any], Any]) -> Warped:
         >>> print(warp(RBF(1.0), lambda x: 2 * x[0])(jnp.array([1.0]), jnp.array([1.0])))
         4.0
     """
-    return Warped(as_kernel(kernel), _as_tree(function))
+    return Warped(as_kernel(kernel), as_callable_tree(function))
 
 
 def on(kernel: Kernel, function: Callable[[Any], Any] | int | str | Sequence[Any]) -> On:
@@ -127,7 +127,7 @@ def on(kernel: Kernel, function: Callable[[Any], Any] | int | str | Sequence[Any
     """
     if not callable(function):
         function = jax.tree_util.Partial(_select, _Key(function))
-    return On(as_kernel(kernel), _as_tree(function))
+    return On(as_kernel(kernel), as_callable_tree(function))
 
 
 @jax.tree_util.register_static
@@ -148,7 +148,7 @@ def _select(key: _Key, x: Any) -> Any:
     return x[jnp.array(key.key)] if isinstance(key.key, tuple) else x[key.key]
 
 
-def _as_tree(function: Any) -> Any:
+def as_callable_tree(function: Any) -> Any:
     """A callable that is a pytree: its parameters are leaves, a plain function has none."""
     opaque = jax.tree_util.all_leaves([function])
     return jax.tree_util.Partial(function) if opaque else function

@@ -1,0 +1,189 @@
+"""Smooth functions of a few variables within a box, where an evaluation is what costs: BFGS, one evaluation a step."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.loop import iterate
+from regjax.core.solution import Status
+from regjax.core.triangular import triangular_inverse
+
+LONGEST = 2.0  # the longest step in any variable
+TRIES = 12  # evaluations along one direction
+
+
+class Minimum(NamedTuple):
+    """Where a minimisation ended.
+
+    Attributes:
+        point: (q,). value: a scalar. gradient: (q,).
+        curvature: an approximation of the second derivative (q, q), positive definite.
+        residual: the largest entry of the gradient, projected onto the box, over the scale.
+        num_eval: evaluations of the function.
+        status: CONVERGED, BOUNDARY, FLOOR, ITERATION_LIMIT, NON_FINITE (at the start), or DROPPED.
+    """
+
+    point: Array
+    value: Array
+    gradient: Array
+    curvature: Array
+    residual: Array
+    num_eval: Array
+    status: Array
+
+
+class Rival(NamedTuple):
+    """A minimum that is known, with its second derivative: a run that comes into its bowl or stays behind is dropped.
+
+    A run is in the bowl where its value, and its slope on the line to the rival, are those of the rival's parabola.
+    It stays behind where four times the fall that its own model expects would not bring it below the rival.
+    """
+
+    value: Array
+    point: Array
+    curvature: Array
+
+    def beats(self, state: "_State", downhill: Array) -> Array:
+        """Whether to drop a run."""
+        away = state.point - self.point
+        rise = away @ self.curvature @ away
+        above, slope = state.value - self.value, state.gradient @ away
+        bowl = (above >= 0) & (above < rise) & (rise < 4 * above) & (slope > rise / 2) & (slope < 2 * rise)
+        behind = (state.accepted >= 4) & (above + 2 * (downhill @ state.gradient) > 0)
+        return bowl | behind
+
+
+def nobody(start: Array) -> Rival:
+    """A rival that beats none."""
+    return Rival(jnp.full((), jnp.inf, start.dtype), start, jnp.eye(len(start), dtype=start.dtype))
+
+
+class _State(NamedTuple):
+    point: Array
+    value: Array
+    gradient: Array
+    curvature: Array
+    direction: Array
+    length: Array
+    tries: Array
+    accepted: Array
+    dropped: Array
+
+
+def minimize_box(
+    function: Callable[[Array], tuple[Array, Array]],
+    start: Array,
+    lower: Array,
+    upper: Array,
+    *,
+    scale: Array | float,
+    tol: float,
+    max_iter: int,
+    curvature: Array | None = None,
+    rival: Rival | None = None,
+    active: Array | None = None,
+) -> Minimum:
+    """Minimise a smooth function within lower ≤ x ≤ upper by BFGS with projection.
+
+    Every step of the loop evaluates the function once. A step is accepted if it lowers the value enough or, where
+    values differ by rounding only, if it lowers the gradient. It stops on the gradient alone.
+
+    Args:
+        function: x (q,) to its value and gradient; a value that is not finite is a step too long.
+        start: (q,), within the box. lower, upper: (q,), may be infinite.
+        scale: what the gradient is measured against. tol: for the residual.
+        max_iter: the most evaluations.
+        curvature: a guess of the second derivative (q, q), positive definite; found on the way if None.
+        rival: a minimum that is known.
+        active: whether to start at all; if not, nothing is evaluated and the status is DROPPED.
+
+    References:
+        Nocedal & Wright, Numerical Optimization, Springer 2006, section 6.1; with Powell's damping (section 18.3).
+    """
+    eps = jnp.finfo(start.dtype).eps
+    eye = jnp.eye(len(start), dtype=start.dtype)
+
+    def projected(x, gradient):
+        return jnp.max(jnp.abs(x - jnp.clip(x - gradient, lower, upper)))
+
+    def step(state: _State):
+        trial = jnp.clip(state.point + state.length * state.direction, lower, upper)
+        value, gradient = function(trial)
+        first = jnp.isinf(state.value)
+        move, bend = trial - state.point, gradient - state.gradient
+        expected = state.gradient @ move
+        lowers = value <= state.value + 1e-4 * expected
+        level = value <= state.value + 8 * eps * jnp.abs(state.value)
+        level &= projected(trial, gradient) < projected(state.point, state.gradient)
+        accept = (first | lowers | level) & jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+
+        fresh = (state.accepted == 1) & (curvature is None)
+        model = jnp.where(fresh & (move @ bend > 0), bend @ bend / (move @ bend) * eye, state.curvature)
+        model = jnp.where(move @ move > 0, _update(model, move, bend), model)
+        if curvature is None:
+            model = jnp.where(first, jnp.maximum(jnp.max(jnp.abs(gradient)), 1) * eye, model)
+        model = jnp.where(accept, model, state.curvature)
+        point, value_, gradient_ = (
+            jnp.where(accept, new, old)
+            for new, old in ((trial, state.point), (value, state.value), (gradient, state.gradient))
+        )
+        free = ~(((point <= lower) & (gradient_ > 0)) | ((point >= upper) & (gradient_ < 0)))
+        root = triangular_inverse(jnp.linalg.cholesky(jnp.where(free & free[:, None], model, eye)))
+        downhill = -(root @ jnp.where(free, gradient_, 0)) @ root
+        whole = jnp.minimum(1, LONGEST / jnp.maximum(jnp.max(jnp.abs(downhill)), LONGEST))
+        excess = value - state.value - expected
+        shorter = jnp.clip(-expected / (2 * jnp.where(excess > 0, excess, 1)), 0.1, 0.5)
+        shorter = jnp.where(jnp.isfinite(value) & (excess > 0), shorter, 0.25) * state.length
+        tries = jnp.where(accept, 0, state.tries + 1)
+        state = _State(
+            point=point,
+            value=value_,
+            gradient=gradient_,
+            curvature=model,
+            direction=jnp.where(accept, downhill, state.direction),
+            length=jnp.where(accept, whole, shorter),
+            tries=tries,
+            accepted=state.accepted + accept,
+            dropped=state.dropped,
+        )
+        if rival is not None:
+            state = state._replace(dropped=accept & rival.beats(state, downhill))
+        residual = projected(point, gradient_) / scale
+        lost = jnp.isinf(value_) | (tries >= TRIES) | state.dropped  # at a start that is not finite, too
+        return state, jnp.where(lost, jnp.inf, residual)
+
+    zero = jnp.zeros((), jnp.int32)
+    flat = jnp.zeros_like(start)
+    begin = _State(
+        point=start,
+        value=jnp.full((), jnp.inf, start.dtype),
+        gradient=flat,
+        curvature=eye if curvature is None else curvature,
+        direction=flat,
+        length=jnp.ones((), start.dtype),
+        tries=zero,
+        accepted=zero,
+        dropped=jnp.array(False),
+    )
+    known = None if active is None else jnp.where(active, jnp.inf, 0).astype(start.dtype)
+    result = iterate(step, begin, tol=tol, max_iter=max_iter, patience=max_iter + 1, error=known, last=True)
+    state = result.state
+    status = jnp.where(result.status == Status.NON_FINITE, Status.FLOOR, result.status)
+    status = jnp.where(jnp.isinf(state.value), Status.NON_FINITE, status)
+    at_end = ((state.point <= lower) & (state.gradient > 0)) | ((state.point >= upper) & (state.gradient < 0))
+    status = jnp.where((status == Status.CONVERGED) & jnp.any(at_end), Status.BOUNDARY, status)
+    skipped = jnp.array(False) if active is None else ~active
+    status = jnp.where(state.dropped | skipped, Status.DROPPED, status).astype(jnp.int32)
+    residual = projected(state.point, state.gradient) / scale
+    return Minimum(state.point, state.value, state.gradient, state.curvature, residual, result.num_iter, status)
+
+
+def _update(model: Array, move: Array, bend: Array) -> Array:
+    """The BFGS formula for the second derivative, from a step and the change of the gradient along it."""
+    image = model @ move
+    had, found = move @ image, move @ bend
+    share = jnp.where(found < 0.2 * had, 0.8 * had / jnp.where(found < 0.2 * had, had - found, 1), 1)
+    bend = share * bend + (1 - share) * image  # damped: a fifth of the curvature stays where the function is concave
+    return model - jnp.outer(image, image) / had + jnp.outer(bend, bend) / (move @ bend)

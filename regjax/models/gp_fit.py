@@ -1,0 +1,216 @@
+"""Hyperparameters of Gaussian processes by gradient, from many starts of which few are followed to the end."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core import gaussian
+from regjax.core.bfgs import Rival, minimize_box, nobody
+from regjax.core.lanes import lane_by_lane
+from regjax.core.solution import Solution, Status, succeeded
+from regjax.models.gp import gp
+from regjax.models.gp_parameters import Layout, Search, layout_of, log_prior, priors_of, search_of
+from regjax.models.gp_problem import check_process, leave_one_out, log_likelihood, prior
+
+FEWEST = 128  # samples that starts are screened on, at the least
+
+
+class Starts(NamedTuple):
+    """What became of every start; the first is at the given values.
+
+    Attributes:
+        hyperparameters: a dictionary of "kernel", "noise" and "mean" where the start ended, starts in front.
+        objective: there, on all data; inf for a start that was dropped while screening.
+        residual: relative gradient there.
+        status: int32, a `Status`; DROPPED for starts that were not continued.
+        num_iter: evaluations on all data. num_screening: evaluations while screening.
+    """
+
+    hyperparameters: Any
+    objective: Array
+    residual: Array
+    status: Array
+    num_iter: Array
+    num_screening: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class ProcessSolution(Solution):
+    """A `Solution` with all of its starts."""
+
+    starts: Any = None
+
+
+def gp_fit(
+    kernel: Any,
+    X: Any,
+    y: Any,
+    noise: Any,
+    *,
+    mean: Any = None,
+    weights: Any = None,
+    restarts: int = 10,
+    key: Array | None = None,
+    fixed: Any = None,
+    bounds: Any = None,
+    priors: Any = None,
+    objective: str = "likelihood",
+    max_iter: int = 200,
+    tol: float | None = None,
+) -> ProcessSolution:
+    r"""Gaussian process regression with hyperparameters chosen by gradient.
+
+    Maximises the log marginal likelihood log N(y; m, K + σ²I), or Σᵢ log p(yᵢ | all others), plus log priors, over
+    every hyperparameter of the kernel, the noise and the mean: positive ones in logarithms, by BFGS within bounds.
+
+    Starts are screened on a quarter of the samples; then, best first, continued on all of them. A start is dropped
+    where screening led it to where another is, or where it falls behind the best so far. `jax.vmap` over data sets runs
+    them one after the other on CPU, so that none waits for another.
+
+    Args:
+        kernel, X, y, weights: as in `gp`. The kernel's hyperparameters are the first start.
+        noise: σ², a scalar, fitted too; one per sample (n,) is known and held.
+        mean: a number or one per target, fitted; a function of points, whose leaves are fitted; zero if None.
+        restarts: how many starts, the given values among them; the others are drawn around them, or within `bounds`.
+        key: of the starts' random numbers; `jax.random.key(0)` if None.
+        fixed: which to hold: a dictionary with keys among "kernel", "noise", "mean". A value is True, or like its part
+            with True or False for each hyperparameter: `{"kernel": True * RBF(False)}`.
+        bounds: likewise, with pairs (low, high): `{"noise": (1e-3, 1.0)}`. By default within a factor 1e5 of the given
+            value.
+        priors: likewise, with functions of a hyperparameter that return its log density.
+        objective: "likelihood" or "leave_one_out".
+        max_iter: the most evaluations for one start. tol: for the residual, the largest entry of the gradient (in
+            logarithms for positive hyperparameters) per sample.
+
+    Returns:
+        A `Solution`: `params` the `GaussianProcess` of the best start, `objective` minus what was maximised, `num_iter`
+        all evaluations, and `starts`, what became of each. The status is BOUNDARY where a bound holds.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, regjax
+        >>> x = jnp.linspace(0, 6, 40)
+        >>> y = jnp.sin(x) + 0.1 * jax.random.normal(jax.random.key(0), (40,))
+        >>> fit = regjax.gp_fit(1.0 * regjax.kernels.RBF(1.0), x, y, 0.1)
+        >>> print(bool(jnp.abs(jnp.sqrt(fit.params.noise) - 0.1) < 0.03), bool(fit.converged))
+        True True
+
+    References:
+        Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 5.4.
+    """
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective must be one of {sorted(OBJECTIVES)}, got {objective!r}")
+    if restarts < 1:
+        raise ValueError(f"restarts must be at least 1, got {restarts}")
+    samples, noise, prior_mean = check_process(kernel, X, y, noise, mean, weights)
+    dtype = samples.Y.dtype
+    tree = jax.tree.map(lambda a: jnp.asarray(a, dtype), {"kernel": samples.kernel, "noise": noise, "mean": prior_mean})
+    if mean is None:
+        fixed = {**(fixed or {}), "mean": True}
+    layout = layout_of(tree, fixed)
+    tol = float(jnp.finfo(dtype).eps) ** 0.4 if tol is None else tol
+    result = _fit(
+        layout, objective, int(max_iter), restarts, tree, samples.X, samples.Y, samples.weights,
+        search_of(layout, tree, bounds, samples.Y), priors_of(priors, tree), jnp.asarray(tol, dtype),
+        jax.random.key(0) if key is None else key,
+    )  # fmt: skip
+    chosen, starts, best = result
+    chosen_mean = None if mean is None else chosen["mean"]
+    process = gp(chosen["kernel"], samples.X, samples.per_target(samples.Y), chosen["noise"], mean=chosen_mean,
+                 weights=samples.weights)  # fmt: skip
+    status = jnp.take(starts.status, best)
+    status = jnp.where(succeeded(status) & ~succeeded(process.status), process.status, status)
+    return ProcessSolution(
+        params=process,
+        status=status.astype(jnp.int32),
+        num_iter=jnp.sum(starts.num_iter + starts.num_screening),
+        residual=jnp.take(starts.residual, best),
+        gap=jnp.full((), jnp.nan, dtype),
+        objective=jnp.take(starts.objective, best),
+        starts=starts,
+    )
+
+
+def _likelihood(data, factor, Y):
+    return jnp.sum(log_likelihood(data, factor, gaussian.solve(factor, data.A, data.R)))
+
+
+def _left_out(data, factor, Y):
+    density = leave_one_out(data, factor, gaussian.solve(factor, data.A, data.R), Y).log_density
+    return jnp.sum(density if data.root is None else jnp.where((data.root > 0)[:, None], density, 0))
+
+
+OBJECTIVES = {"likelihood": _likelihood, "leave_one_out": _left_out}
+
+
+@partial(jax.jit, static_argnames=("layout", "objective", "max_iter", "restarts"))
+def _fit(layout: Layout, objective, max_iter, restarts, tree, X, Y, weights, search: Search, priors, tol, key):
+    place, order = jax.random.split(key)
+    theta = layout.pack(tree)
+    share = jax.random.uniform(place, (restarts - 1, len(theta)), theta.dtype)
+    others = search.low_start + share * (search.high_start - search.low_start)
+    starts = jnp.clip(jnp.concatenate([theta[None], others]), search.lower, search.upper)
+    n = len(Y)
+    few = max(n // 4, FEWEST)
+    subset = jax.random.permutation(order, n)[:few] if few <= n // 2 else None
+
+    def one(tree, X, Y, weights, starts, lower, upper, subset, priors, tol):
+        def on(rows):
+            def pick(a):
+                return a if rows is None else a[rows]
+
+            data = (jax.tree.map(pick, X), pick(Y), None if weights is None else pick(weights))
+
+            def value(theta):
+                parts = layout.unpack(theta, tree)
+                noise = pick(parts["noise"]) if parts["noise"].ndim else parts["noise"]
+                ready = prior(parts["kernel"], *data[:2], noise, parts["mean"], data[2])
+                factor, _ = gaussian.factor_covariance(ready.A, largest=0.0)
+                return -OBJECTIVES[objective](ready, factor, data[1]) - log_prior(priors, parts)
+
+            return jax.value_and_grad(value), jnp.asarray(data[1].size, theta.dtype)
+
+        return _from_starts(on, starts, lower, upper, subset, tol, max_iter)
+
+    found, screening = lane_by_lane(one)(tree, X, Y, weights, starts, search.lower, search.upper, subset, priors, tol)
+    value = jnp.where(jnp.isnan(found.value), jnp.inf, found.value)
+    best = jnp.argmin(value)
+    ends = jax.vmap(lambda theta: layout.unpack(theta, tree))(found.point)
+    summary = Starts(ends, value, found.residual, found.status, found.num_eval, screening)
+    return jax.tree.map(lambda a: a[best], ends), summary, best
+
+
+def _from_starts(on: Any, starts: Array, lower: Array, upper: Array, subset: Array | None, tol: Array, max_iter: int):
+    """Minimise from every start: a `Minimum` with starts in front, and the evaluations of screening."""
+
+    def race(function, size, tol, lanes):
+        """Minimise in each lane (whether to, start, curvature), the best so far being a rival to the next."""
+
+        def follow(rival, lane):
+            active, start, curvature = lane
+            end = minimize_box(
+                function, start, lower, upper, scale=size, tol=tol, max_iter=max_iter, curvature=curvature,
+                rival=rival, active=active,
+            )  # fmt: skip
+            best = Rival(end.value, end.point, end.curvature)
+            return jax.tree.map(lambda a, b: jnp.where(end.value < rival.value, a, b), best, rival), end
+
+        return lax.scan(follow, nobody(starts[0]), lanes)[1]
+
+    function, size = on(subset)
+    screened = race(function, size, jnp.maximum(tol, 1e-3), (jnp.ones(len(starts), bool), starts, None))
+    order = jnp.argsort(screened.value)  # nan and inf last
+    screened = jax.tree.map(lambda a: a[order], screened)
+    twin = jnp.any(jnp.tril(jnp.abs(screened.value[:, None] - screened.value) < 0.01, -1), axis=1)
+    behind = screened.value > screened.value[0] + 0.1 * size
+    active = (screened.status != Status.DROPPED) & jnp.isfinite(screened.value) & ~twin & ~behind
+    function, whole = on(None)
+    ends = race(function, whole, tol, (active, screened.point, screened.curvature * (whole / size)))
+    failed = screened.status == Status.NON_FINITE
+    ends = ends._replace(status=jnp.where(failed, screened.status, ends.status))
+    back = jnp.argsort(order)
+    return jax.tree.map(lambda a: a[back], (ends, screened.num_eval))
