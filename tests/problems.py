@@ -85,6 +85,7 @@ def _spline(solution, x):
 
 
 KERNEL = 2.0 * regjax.kernels.Matern52(3.0)
+CG = tolerance(1e-12, 1e-6)
 
 
 def _expansion(solution, X):
@@ -132,6 +133,20 @@ MODELS = {
     ),
     "kernel_loo_residuals": Model(lambda X, y, lam, v: regjax.kernel_loo_residuals(KERNEL, X, y, lam, weights=v)),
     "kernel_gcv": Model(lambda X, y, lam, v: regjax.kernel_gcv(KERNEL, X, y, lam, weights=v)),
+    "multi_kernel_ridge": Model(
+        lambda X, y, lam, v: _expansion(
+            regjax.multi_kernel_ridge((KERNEL, regjax.kernels.Linear()), X, y, jnp.stack([lam, 2 * lam]), weights=v), X
+        )
+    ),
+    "nadaraya_watson_loo": Model(
+        lambda X, y, lam, v: tuple(regjax.nadaraya_watson_loo(regjax.kernels.RBF(1 + lam), X, y, weights=v))
+    ),
+    "kernel_ridge by cg": Model(
+        lambda X, y, lam, v: _expansion(
+            regjax.kernel_ridge(KERNEL, X, y, lam, weights=v, intercept=True, solver="cg", landmarks=5, tol=CG), X
+        ),
+        shapes=("tall",),
+    ),
     # end of kernels
 }
 

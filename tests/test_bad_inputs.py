@@ -24,6 +24,8 @@ FITS = {
     "loo_residuals": lambda X, y, **k: regjax.loo_residuals(X, y, 0.5, **k),
     "gcv": lambda X, y, **k: regjax.gcv(X, y, 0.5, **k),
     "kernel_ridge": lambda X, y, **k: regjax.kernel_ridge(RBF(1.0), X, y, 0.5, **k),
+    "multi_kernel_ridge": lambda X, y, **k: regjax.multi_kernel_ridge([RBF(1.0)], X, y, jnp.ones(1), **k),
+    "nadaraya_watson": lambda X, y, **k: regjax.nadaraya_watson(RBF(1.0), X, y, **k),
     "kernel_loo_residuals": lambda X, y, **k: regjax.kernel_loo_residuals(RBF(1.0), X, y, 0.5, **k),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)

@@ -11,7 +11,7 @@ cases = pytest.mark.parametrize(("name", "shape"), CASES)
 # what does not depend on the form of the solution is asked once of each model
 once_each = pytest.mark.parametrize(("name", "shape"), ONE)
 LAMS = jnp.array([0.3, 1.0, 2.5])
-SCORES = ("kernel_loo_residuals", "kernel_gcv")
+SCORES = ("kernel_loo_residuals", "kernel_gcv", "nadaraya_watson_loo")
 
 
 def stack(results):

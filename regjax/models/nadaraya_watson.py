@@ -103,7 +103,7 @@ def nadaraya_watson_loo(kernel: Any, X: Any, y: Any, *, weights: Any = None, loc
     Example:
         >>> import jax, jax.numpy as jnp, regjax
         >>> x = jnp.linspace(0, 6, 50)
-        >>> y = jnp.sin(x) + 0.3 * jnp.cos(40 * x)
+        >>> y = jnp.sin(x) + 0.3 * jax.random.normal(jax.random.key(0), (50,))
         >>> score = lambda s: regjax.nadaraya_watson_loo(regjax.kernels.RBF(s), x, y).score
         >>> print(jax.vmap(score)(jnp.array([0.03, 0.3, 3.0])).argmin())
         1
@@ -143,12 +143,12 @@ def nadaraya_watson_fit(
         grid or beyond, as for data without any signal.
 
     Example:
-        >>> import jax.numpy as jnp, regjax
+        >>> import jax, jax.numpy as jnp, regjax
         >>> x = jnp.linspace(0, 6, 50)
-        >>> y = jnp.sin(x) + 0.3 * jnp.cos(40 * x)
+        >>> y = jnp.sin(x) + 0.3 * jax.random.normal(jax.random.key(0), (50,))
         >>> fit = regjax.nadaraya_watson_fit(regjax.kernels.RBF(1.0), x, y)
-        >>> print(round(float(fit.params.kernel.scale), 1), bool(fit.converged))
-        0.3 True
+        >>> print(bool(0.1 < fit.params.kernel.scale < 1), bool(fit.converged))
+        True True
 
     References:
         Härdle & Marron, Optimal bandwidth selection in nonparametric regression function estimation, Ann. Statist. 13

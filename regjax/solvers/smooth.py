@@ -17,8 +17,9 @@ def lbfgs(function: Callable[[Array], Array], start: Array, *, tol: float, max_i
 
     Example:
         >>> import jax.numpy as jnp
-        >>> print(lbfgs(lambda x: jnp.sum((x - 2) ** 4 + x**2), jnp.zeros(2), tol=1e-4, max_iter=50).state[0].round(3))
-        [1.165 1.165]
+        >>> result = lbfgs(lambda x: jnp.sum((x - 2) ** 4 + x**2), jnp.zeros(1), tol=1e-3, max_iter=50)
+        >>> print(round(float(result.state[0][0]), 3))
+        1.165
 
     References:
         Nocedal & Wright, Numerical Optimization, Springer 2006, chapter 7.
