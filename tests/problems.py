@@ -84,6 +84,11 @@ def _spline(solution, x):
     return solution.params(x), solution.params.degrees_of_freedom, solution.params.gcv
 
 
+def _process(process, X):
+    Z = jax.tree.map(lambda a: a[:3], X)
+    return process(Z), process.variance(Z), process.log_marginal_likelihood
+
+
 MODELS = {
     "ols": Model(lambda X, y, lam, v: _solution(regjax.ols(X, y, weights=v)), second_argument=False),
     "ridge": Model(lambda X, y, lam, v: _solution(regjax.ridge(X, y, lam, weights=v))),
@@ -117,6 +122,9 @@ MODELS = {
         lambda X, y, lam, v: _solution(regjax.group_lasso(X, y, lam, (0, 0, 1, 1), weights=v)), shapes=("tall",)
     ),
     "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
+    "gp": Model(
+        lambda X, y, lam, v: _process(regjax.gp(1.5 * regjax.kernels.RBF(2.0), X, y, lam, mean=0.1, weights=v), X)
+    ),
     "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v), second_argument=False),
 }
 

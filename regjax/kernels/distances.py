@@ -29,7 +29,7 @@ def squared_distances(X: Array, Z: Array, exact: bool = False) -> Array:
         distances, rounding = _by_columns(X, Z, lambda difference: difference**2), (2 * eps) ** 2
     else:
         distances, rounding = total - 2 * _product(X, Z), 8 * eps
-    return jnp.where(distances > rounding * total, distances, 0)
+    return jnp.where(distances <= rounding * total, 0, distances)  # a nan stays
 
 
 @squared_distances.defjvp

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.tree import broadcast_strengths, ravel_design
+from regjax.core.tree import broadcast_strengths, ravel_design, register
 
 
 class Kernel:
@@ -76,7 +76,7 @@ class Kernel:
         return self * other
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Sum(Kernel):
     """k₁ + k₂, written `k1 + k2`."""
@@ -102,7 +102,7 @@ class Sum(Kernel):
         return self.first.diagonal(X) + self.second.diagonal(X)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Product(Kernel):
     """k₁k₂, written `k1 * k2`."""
@@ -128,7 +128,7 @@ class Product(Kernel):
         return self.first.diagonal(X) * self.second.diagonal(X)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Scaled(Kernel):
     """a·k, written `a * k`.

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from regjax.core.tree import register
 from regjax.kernels.kernel import Kernel
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Warped(Kernel):
     """f(x) k(x, z) f(z); see `warp`."""
@@ -39,7 +40,7 @@ class Warped(Kernel):
         return jax.vmap(self.function)(X) ** 2 * self.kernel.diagonal(X)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class On(Kernel):
     """k(f(x), f(z)); see `on`."""
@@ -66,7 +67,7 @@ class On(Kernel):
         return self.kernel.diagonal(jax.vmap(self.function)(X))
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Pairwise(Kernel):
     """A function of two points as a kernel, of which nothing is known."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.tree import ravel_design
+from regjax.core.tree import ravel_design, register
 from regjax.kernels.kernel import Kernel, flat
 
 
@@ -36,7 +36,7 @@ class _InnerProduct(Kernel):
         return self.profile(jnp.einsum("ip,ip->i", X, X))
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Linear(_InnerProduct):
     """xᵀz: kernel ridge with it is ridge.
@@ -52,7 +52,7 @@ class Linear(_InnerProduct):
         return products
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Polynomial(_InnerProduct):
     """(xᵀz + c)ᵈ.
@@ -78,7 +78,7 @@ class Polynomial(_InnerProduct):
         return (products + jnp.asarray(self.bias, products.dtype)) ** self.degree
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Sigmoid(_InnerProduct):
     """tanh(α xᵀz + θ): not positive semidefinite in general, which fits look at and report.
@@ -99,7 +99,7 @@ class Sigmoid(_InnerProduct):
         return jnp.tanh(alpha * products + theta)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Constant(Kernel):
     """c: functions that are constant, with prior variance c.
@@ -127,7 +127,7 @@ class Constant(Kernel):
         return jnp.full(len(X), self.value, X.dtype)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class White(Kernel):
     """Noise of its own at every sample: on the diagonal of a Gram matrix of X with itself, and zero elsewhere.

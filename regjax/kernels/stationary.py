@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from regjax.core.tree import register
 from regjax.kernels.distances import absolute_distances, squared_distances
 from regjax.kernels.kernel import Kernel, scaled, scaled_point
 
@@ -38,7 +39,7 @@ class _Radial(Kernel):
         return self.profile(jnp.zeros(len(X), X.dtype))
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class RBF(_Radial):
     r"""exp(−‖x − z‖²/2s²), infinitely smooth.
@@ -59,7 +60,7 @@ class RBF(_Radial):
         return jnp.exp(-distances / 2)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Exponential(_Radial):
     r"""exp(−‖x − z‖₂/s), the Matérn kernel of order ½: continuous and nowhere smooth.
@@ -81,7 +82,7 @@ class Exponential(_Radial):
         return _decay(distances, 1.0)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Matern32(_Radial):
     r"""(1 + √3 r) exp(−√3 r), r = ‖x − z‖/s: functions that are differentiable once.
@@ -100,7 +101,7 @@ class Matern32(_Radial):
         return _once_smooth(distances, 3**0.5)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Matern52(_Radial):
     r"""(1 + √5 r + 5r²/3) exp(−√5 r), r = ‖x − z‖/s: functions that are differentiable twice.
@@ -119,7 +120,7 @@ class Matern52(_Radial):
         return _twice_smooth(distances, 5**0.5)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class RationalQuadratic(_Radial):
     r"""(1 + ‖x − z‖²/2αs²)^(−α), a mixture of RBF kernels of many scales; α → ∞ is `RBF`.
@@ -178,7 +179,7 @@ def _twice_smooth_jvp(primals, tangents):
     return _twice_smooth(squares, c), -(c**2) / 6 * _once_smooth(squares, c) * tangents[0]
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Laplace(Kernel):
     r"""exp(−‖x − z‖₁/s), with a scale per input exp(−Σⱼ|xⱼ − zⱼ|/sⱼ): a product of `Exponential`s.
@@ -210,7 +211,7 @@ class Laplace(Kernel):
         return jnp.ones(len(X), X.dtype)
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class Periodic(Kernel):
     r"""exp(−2 Σⱼ sin²(π(xⱼ − zⱼ)/Tⱼ)/sⱼ²): functions of period T in each input.

@@ -10,13 +10,14 @@ from jax import Array, lax
 from regjax.core import factors, linalg
 from regjax.core.factors import Factor
 from regjax.core.solution import Solution, Status
+from regjax.core.tree import register
 from regjax.kernels.gram import blocked_product, check_kernel, check_points, positive_semidefinite
 from regjax.kernels.kernel import Kernel
 from regjax.models.penalized import Gram, seen_part
 from regjax.models.problem import check_samples, silence
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
     """The function f(z) = b + Σᵢ k(z, xᵢ) αᵢ, a callable pytree.
