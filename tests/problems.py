@@ -91,6 +91,9 @@ CG = tolerance(1e-12, 1e-6)
 def _expansion(solution, X):
     """Predictions at the first samples, since there are as many coefficients as samples."""
     return solution.params(jax.tree.map(lambda a: a[:3], X)), solution.params.intercept, solution.objective
+def _process(process, X):
+    Z = jax.tree.map(lambda a: a[:3], X)
+    return process(Z), process.variance(Z), process.log_marginal_likelihood
 
 
 MODELS = {
@@ -126,6 +129,9 @@ MODELS = {
         lambda X, y, lam, v: _solution(regjax.group_lasso(X, y, lam, (0, 0, 1, 1), weights=v)), shapes=("tall",)
     ),
     "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
+    "gp": Model(
+        lambda X, y, lam, v: _process(regjax.gp(1.5 * regjax.kernels.RBF(2.0), X, y, lam, mean=0.1, weights=v), X)
+    ),
     "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v), second_argument=False),
     # kernels
     "kernel_ridge": Model(

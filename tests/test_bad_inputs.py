@@ -27,6 +27,8 @@ FITS = {
     "multi_kernel_ridge": lambda X, y, **k: regjax.multi_kernel_ridge([RBF(1.0)], X, y, jnp.ones(1), **k),
     "nadaraya_watson": lambda X, y, **k: regjax.nadaraya_watson(RBF(1.0), X, y, **k),
     "kernel_loo_residuals": lambda X, y, **k: regjax.kernel_loo_residuals(RBF(1.0), X, y, 0.5, **k),
+    # Gaussian processes
+    "gp": lambda X, y, **k: regjax.gp(regjax.kernels.RBF(1.0), X, y, 0.5, **k),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 
@@ -305,3 +307,37 @@ def test_gradients_at_equal_singular_values():
         h = 1e-6
         finite = (loss(orthonormal + h * direction) - loss(orthonormal - h * direction)) / (2 * h)
         np.testing.assert_allclose(slope, finite, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+# Gaussian processes
+
+
+RBF = regjax.kernels.RBF(1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: regjax.gp(regjax.kernels.RBF(-1.0), X, y, 0.1), "scale must be positive"),
+        (lambda: regjax.gp("rbf", X, y, 0.1), "kernel must be one of regjax.kernels"),
+        (lambda: regjax.gp(RBF, X, y, -0.1), "noise is a variance and must be non-negative"),
+        (lambda: regjax.gp(RBF, X, y, jnp.nan), "noise is a variance"),
+        (lambda: regjax.gp(RBF, X, y, jnp.inf), "noise contains infinity"),
+        (lambda: regjax.gp(RBF, X, y, jnp.ones(5)), r"noise has shape \(5,\): .* \(12,\)"),
+        (lambda: regjax.gp(RBF, X, y, 0.1, mean=jnp.ones(2)), r"mean has shape \(2,\)"),
+        (lambda: regjax.gp(RBF, X, y, 0.1)(X[:, :2]), r"Z has points of shape \(2,\)"),
+        (lambda: regjax.gp(RBF, X, y, 0.1).interval(X, 1.0), r"level must be in \[0, 1\)"),
+        (lambda: regjax.gp(RBF, X, y, jnp.ones(12)).variance(X, noise=True), "noise=True needs one noise variance"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.0), r"\['noise'\] starts at 0.0"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, restarts=0), "restarts must be at least 1"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, objective="mse"), "objective must be one of"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, fixed={"scale": True}), "fixed takes a dictionary with keys among"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, fixed={"kernel": True, "noise": True}), "nothing is left to fit"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, bounds={"noise": (-1.0, 1.0)}), "must be positive"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, bounds={"noise": (2.0, 1.0)}), "low above high"),
+        (lambda: regjax.gp_fit(RBF, X, y, 0.1, bounds={"kernel": 2.0 * RBF}), "does not have the structure"),
+    ],
+)
+def test_bad_arguments_of_processes_raise_and_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

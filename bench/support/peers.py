@@ -35,6 +35,8 @@ PACKAGES = {
     "celer": ["celer==0.7.4"],
     "skglm": ["skglm==0.5"],
     "adelie": ["adelie==1.1.52", "numpy<2"],
+    "gpjax": ["gpjax"],
+    "gpytorch": ["gpytorch", "torch"],
 }
 DEBIAN = {"glmnet": ["r-base-core", "r-cran-glmnet", "r-cran-jsonlite"]}
 

@@ -15,6 +15,7 @@ from regjax.core.implicit import with_derivative_of
 from regjax.core.lanes import lane_by_lane
 from regjax.core.linalg import quad_diag
 from regjax.core.solution import Status, succeeded
+from regjax.core.tree import register
 from regjax.kernels.gram import BLOCK, blocked_product, check_points, over_blocks, positive_semidefinite
 from regjax.kernels.kernel import Kernel
 from regjax.models.gp_problem import (
@@ -28,7 +29,7 @@ from regjax.models.gp_problem import (
 )
 
 
-@jax.tree_util.register_dataclass
+@register
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
     """A Gaussian process given data, a callable pytree: `process(Z)` is the posterior mean at Z.

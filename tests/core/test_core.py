@@ -195,3 +195,11 @@ def test_doubled_product_against_rational_arithmetic():
             terms = [exact(x) * exact(y) for x, y in zip(a[i], b[:, j], strict=True)]
             found = exact(product.high[i, j]) + exact(product.low[i, j])
             assert abs(float(found - sum(terms))) <= eps**1.5 * float(sum(map(abs, terms)))
+
+
+def test_trees_of_different_classes_differ():
+    """`jit` may otherwise run the program that it compiled for the one with the other."""
+    kinds = [regjax.kernels.RBF(1.0), regjax.kernels.Exponential(1.0), regjax.kernels.Matern52(1.0)]
+    structures = [jax.tree.structure(2.0 * kind) for kind in kinds]
+    assert len({str(s) for s in structures}) == 3
+    assert all((a == b) == (i == j) for i, a in enumerate(structures) for j, b in enumerate(structures))

@@ -1,0 +1,142 @@
+"""Hyperparameters by gradient: optimality, starts and their statuses, bounds, priors, batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import regjax
+from regjax import Status, kernels
+from regjax.core.bfgs import minimize_box
+from tests.problems import assert_close, tolerance
+
+rng = np.random.default_rng(0)
+X = jnp.asarray(rng.uniform(size=(30, 2)))
+y = jnp.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * jnp.asarray(rng.normal(size=30))
+KERNEL = 1.0 * kernels.RBF(jnp.ones(2))
+FIT = jax.jit(lambda X, y: regjax.gp_fit(KERNEL, X, y, 0.1, restarts=4))
+
+
+def test_rosenbrock_within_and_without_bounds():
+    function = jax.value_and_grad(lambda x: jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2))
+    start, tol = jnp.full(3, -1.2), tolerance(1e-8, 1e-4)
+    free = minimize_box(function, start, -jnp.inf * start**2, jnp.inf * start**2, scale=1.0, tol=tol, max_iter=200)
+    assert_close(free.point, jnp.ones(3), f32=1e-3)
+    assert int(free.status) == Status.CONVERGED
+    held = minimize_box(function, start, 0 * start - 2, 0 * start + 0.5, scale=1.0, tol=tol, max_iter=200)
+    assert int(held.status) == Status.BOUNDARY
+    assert float(held.point[0]) == 0.5
+    assert float(held.residual) <= tol
+    assert int(held.num_eval) < 80
+
+
+def test_the_gradient_vanishes_and_the_best_start_is_returned():
+    fit = FIT(X, y)
+    assert bool(fit.converged)
+    assert float(fit.residual) <= tolerance(1e-6, 5e-3)
+    assert_close(fit.objective, -fit.params.log_marginal_likelihood, f32=1e-3)
+    assert_close(fit.objective, jnp.min(fit.starts.objective))
+    assert int(fit.num_iter) == int(jnp.sum(fit.starts.num_iter + fit.starts.num_screening))
+    assert fit.starts.status.shape == (4,)
+    assert set(fit.starts.status.tolist()) <= {Status.CONVERGED, Status.BOUNDARY, Status.DROPPED, Status.FLOOR}
+    assert fit.starts.hyperparameters["kernel"].kernel.scale.shape == (4, 2)
+    assert_close(fit.params(X), regjax.gp(fit.params.kernel, X, y, fit.params.noise)(X))
+
+    def value(logs):
+        kernel = jnp.exp(logs[0]) * kernels.RBF(jnp.exp(logs[1:3]))
+        return regjax.gp(kernel, X, y, jnp.exp(logs[3])).log_marginal_likelihood
+
+    kernel = fit.params.kernel
+    logs = jnp.log(jnp.concatenate([kernel.factor[None], kernel.kernel.scale, fit.params.noise[None]]))
+    assert float(jnp.max(jnp.abs(jax.grad(value)(logs)))) <= 30 * tolerance(1e-6, 5e-3)
+
+
+@pytest.mark.filterwarnings("ignore")  # of a parameter close to its bound
+def test_no_worse_than_scikit_learn():
+    process = pytest.importorskip("sklearn.gaussian_process")
+    parts = process.kernels
+    kernel = parts.ConstantKernel(1.0) * parts.RBF(np.ones(2)) + parts.WhiteKernel(0.1)
+    model = process.GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0)
+    model.fit(np.asarray(X, float), np.asarray(y, float))
+    assert float(-FIT(X, y).objective) >= model.log_marginal_likelihood_value_ - tolerance(1e-5, 2e-2)
+
+
+def test_what_is_fixed_stays_and_bounds_hold():
+    fit = regjax.gp_fit(KERNEL, X, y, 0.1, restarts=2, fixed={"kernel": True * kernels.RBF(False), "noise": True})
+    assert float(fit.params.kernel.factor) == 1.0
+    assert_close(fit.params.noise, 0.1, f32=1e-7)
+    assert not np.allclose(fit.params.kernel.kernel.scale, 1.0)
+    fit = regjax.gp_fit(KERNEL, X, y, 0.1, restarts=2, bounds={"kernel": (0.1, 10.0) * kernels.RBF((0.5, 0.6))})
+    assert bool(jnp.all((fit.params.kernel.kernel.scale >= 0.4999) & (fit.params.kernel.kernel.scale <= 0.6001)))
+    assert int(fit.status) == Status.BOUNDARY
+
+
+def test_priors_enter_the_objective():
+    prior = {"noise": lambda v: -500 * (jnp.log(v) - jnp.log(0.5)) ** 2}
+    fit = regjax.gp_fit(KERNEL, X, y, 0.1, restarts=1, priors=prior)
+    assert_close(fit.params.noise, 0.5, f64=0.05, f32=0.05)
+    penalty = 500 * (jnp.log(fit.params.noise) - jnp.log(0.5)) ** 2
+    assert_close(fit.objective, penalty - fit.params.log_marginal_likelihood, f64=1e-8)
+
+
+def test_mean_and_many_targets_are_fitted():
+    Y = jnp.stack([y + 50, y**2 + 40], axis=1)
+    fit = regjax.gp_fit(KERNEL, X, Y, 0.1, restarts=2, mean=jnp.zeros(2))
+    assert bool(fit.converged)
+    assert_close(fit.params.prior_mean, jnp.array([50.0, 40.0]), f64=0.1, f32=0.1)
+    assert fit.params.log_marginal_likelihood.shape == (2,)
+
+
+def test_leave_one_out_objective():
+    fit = regjax.gp_fit(KERNEL, X, y, 0.1, restarts=2, objective="leave_one_out")
+    assert_close(fit.objective, -jnp.sum(fit.params.loo().log_density), f32=1e-3)
+    assert float(fit.residual) <= tolerance(1e-6, 5e-3)
+    assert float(fit.objective) <= float(-jnp.sum(FIT(X, y).params.loo().log_density)) + 1e-3
+
+
+def test_screening_on_a_part_of_the_data():
+    data = jnp.asarray(rng.uniform(size=(300, 1)))
+    targets = jnp.sin(12 * data[:, 0]) + 0.3 * jnp.asarray(rng.normal(size=300))
+    variances = jnp.where(data[:, 0] > 0.5, 0.2, 0.05)  # known, and picked along with the samples
+    fit = regjax.gp_fit(1.0 * kernels.Matern52(0.3), data, targets, variances, restarts=4)
+    assert bool(fit.converged) or not jax.config.jax_enable_x64
+    assert int(jnp.sum(fit.starts.status == Status.DROPPED)) >= 1
+    assert fit.params.noise.shape == (300,)
+
+
+@pytest.mark.once
+def test_a_batch_of_data_sets_equals_a_loop():
+    sets = jnp.stack([y, jnp.cos(5 * X[:, 1]) + 0.1 * y, y[::-1]])
+    lanes = jax.jit(jax.vmap(lambda y: FIT(X, y)))(sets)
+    for k in range(3):
+        alone = FIT(X, sets[k])
+        assert_close(lanes.objective[k], alone.objective, f64=1e-8)
+        assert int(lanes.status[k]) == int(alone.status)
+    assert lanes.starts.status.shape == (3, 4)
+
+
+@pytest.mark.once
+def test_fits_compile_once_and_export():
+    FIT(X, y)
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, duration, **kwargs: compiled.append(event) if event.endswith("compile_duration") else None
+    )
+    try:
+        FIT(X, 2 * y)
+    finally:
+        jax.monitoring.clear_event_listeners()
+    assert not compiled
+    exported = jax.export.export(FIT, platforms=("cuda", "tpu"))(X, y)
+    assert exported.platforms == ("cuda", "tpu")
+
+
+def test_failures_have_their_status():
+    spoiled = FIT(X, y.at[0].set(jnp.nan))
+    assert not bool(spoiled.converged)
+    assert set(spoiled.starts.status.tolist()) <= {Status.NON_FINITE, Status.DROPPED}
+    with pytest.raises(regjax.FitError):
+        regjax.check(spoiled)
+    constant = FIT(X, jnp.full(30, 2.0))
+    assert constant.params(X).shape == (30,)
+    assert bool(jnp.all(jnp.isfinite(constant.params(X))))
