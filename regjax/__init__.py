@@ -29,6 +29,7 @@ from regjax.models.sparse import (
     nonnegative_least_squares,
     sparse_group_lasso,
 )
+from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
@@ -44,6 +45,7 @@ __all__ = [
     "Linear",
     "SmoothingSpline",
     "Solution",
+    "SparseProcess",
     "Status",
     "adaptive_lasso",
     "bases",
@@ -91,6 +93,8 @@ __all__ = [
     "ridge_ball",
     "smoothing_spline",
     "solvers",
+    "sparse_gp",
+    "sparse_gp_fit",
     "sparse_group_lasso",
     "support",
     "tikhonov",
