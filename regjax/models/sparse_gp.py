@@ -104,7 +104,7 @@ def sparse_gp(kernel: Any, X: Any, y: Any, noise: Any, inducing: Any, *, mean: A
         >>> import jax.numpy as jnp, regjax
         >>> x = jnp.linspace(0, 6, 200)
         >>> few = regjax.sparse_gp(regjax.kernels.RBF(1.0), x, jnp.sin(x), 0.01, jnp.linspace(0, 6, 12))
-        >>> print(bool(jnp.abs(few(x) - jnp.sin(x)).max() < 0.01))
+        >>> print(bool(jnp.abs(few(x) - jnp.sin(x)).max() < 0.02))
         True
 
     References:
