@@ -6,7 +6,7 @@ GPJax by its `fit_scipy` and GPyTorch by Adam, both from the first start only, s
 data sets of 50 samples in one call, beside a loop of scikit-learn.
 
 The likelihood reached is computed here by numpy from the hyperparameters that each returns. Compilation is apart.
-Threads are pinned to the number of cores for everyone.
+Threads are pinned to the number of cores for everyone, unless OPENBLAS_NUM_THREADS says otherwise.
 
     python bench/gp_fit.py          writes bench/results/gp_fit.{md,png}
     python bench/gp_fit.py --tiny   a small size, to see that it runs
@@ -22,7 +22,7 @@ import time
 import warnings
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
+os.environ.setdefault("OPENBLAS_NUM_THREADS", str(os.cpu_count()))
 
 import jax
 import jax.numpy as jnp

@@ -36,6 +36,7 @@ from regjax.models.sparse import (
     nonnegative_least_squares,
     sparse_group_lasso,
 )
+from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
@@ -53,6 +54,7 @@ __all__ = [
     "NadarayaWatson",
     "SmoothingSpline",
     "Solution",
+    "SparseProcess",
     "Status",
     "adaptive_lasso",
     "bases",
@@ -105,6 +107,8 @@ __all__ = [
     "ridge_ball",
     "smoothing_spline",
     "solvers",
+    "sparse_gp",
+    "sparse_gp_fit",
     "sparse_group_lasso",
     "support",
     "tikhonov",

@@ -35,7 +35,7 @@ PACKAGES = {
     "celer": ["celer==0.7.4"],
     "skglm": ["skglm==0.5"],
     "adelie": ["adelie==1.1.52", "numpy<2"],
-    "gpjax": ["gpjax"],
+    "gpjax": ["gpjax>=1.0"],
     "gpytorch": ["gpytorch", "torch"],
 }
 DEBIAN = {"glmnet": ["r-base-core", "r-cran-glmnet", "r-cran-jsonlite"]}

@@ -57,6 +57,21 @@ def _precision_jvp(primals, tangents):
 
 
 @jax.custom_jvp
+def whitener(factor: Factor, A: Array) -> Array:
+    """W (n, n), lower triangular, with WAWᵀ = I: the inverse of the Cholesky factor, differentiable in A."""
+    del A
+    return factor.basis.T
+
+
+@whitener.defjvp
+def _whitener_jvp(primals, tangents):
+    """dW = −Φ(W dA Wᵀ)W, where Φ keeps what is below the diagonal and half of what is on it."""
+    W = whitener(*primals)
+    change = W @ tangents[1] @ W.T
+    return W, -(jnp.tril(change, -1) + jnp.eye(len(W), dtype=W.dtype) * change / 2) @ W
+
+
+@jax.custom_jvp
 def log_density(factor: Factor, A: Array, R: Array, alpha: Array) -> Array:
     """log N(r; 0, A) for each column of R (n, t): (t,), from the factor of A and α = A⁻¹R; differentiable in A and R.
 

@@ -145,7 +145,7 @@ def gp(kernel: Any, X: Any, y: Any, noise: Any, *, mean: Any = None, weights: An
         >>> process = regjax.gp(regjax.kernels.RBF(1.0), x, jnp.sin(x), 0.01)
         >>> low, high = process.interval(jnp.array([3.0]))
         >>> print(process(jnp.array([3.0])).round(2), (high - low).round(1), process.log_marginal_likelihood.round(1))
-        [0.14] [0.2] 10.2
+        [0.14] [0.2] 7.6
 
     References:
         Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006, chapters 2 and 5.

@@ -43,7 +43,7 @@ def check_mean(mean: Any, dtype: Any, num_targets: int | None) -> Any:
     return array
 
 
-def mean_at(mean: Any, Z: Any) -> Array:
+def mean_at(mean: Any, Z: Any) -> Any:
     """The prior mean at m points: something that broadcasts against (m,) or (m, t)."""
     return mean(Z) if callable(mean) else mean
 

@@ -19,7 +19,7 @@ data = gpx.Dataset(X=jnp.asarray(X), y=jnp.asarray(y)[:, None])
 def fit():
     kernel = gpx.kernels.RBF(lengthscale=jnp.ones(X.shape[1]), variance=1.0, n_dims=X.shape[1])
     prior = gpx.gps.Prior(mean_function=gpx.mean_functions.Zero(), kernel=kernel)
-    likelihood = gpx.likelihoods.Gaussian(num_datapoints=len(y), obs_stddev=jnp.sqrt(0.1))
+    likelihood = gpx.likelihoods.Gaussian(obs_stddev=jnp.sqrt(0.1))
     objective = lambda model, data: -gpx.objectives.conjugate_mll(model, data)  # noqa: E731
     model, _ = gpx.fit_scipy(model=prior * likelihood, objective=objective, train_data=data, verbose=False)
     return model
@@ -30,7 +30,17 @@ start = time.perf_counter()
 model = fit()
 seconds = time.perf_counter() - start
 kernel = model.prior.kernel
-value = lambda p: np.asarray(getattr(p, "value", p), float)  # noqa: E731
+
+
+def value(parameter):
+    """The number in a parameter, in whatever it is wrapped."""
+    for name in ("unwrap", "value"):
+        if hasattr(parameter, name):
+            inner = getattr(parameter, name)
+            parameter = inner() if callable(inner) else inner
+    return np.asarray(parameter, float)
+
+
 reply = {
     "seconds": seconds,
     "variance": float(value(kernel.variance)),
