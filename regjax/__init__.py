@@ -9,15 +9,30 @@ from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
 from regjax.models.fit import fit, lam_max
+from regjax.models.glm import (
+    cox_regression,
+    gamma_regression,
+    logistic_regression,
+    multinomial_regression,
+    poisson_regression,
+)
 from regjax.models.inference import Inference, inference
 from regjax.models.kernel_problem import KernelExpansion
 from regjax.models.kernel_ridge import kernel_gradient_descent, kernel_ridge
 from regjax.models.kernel_scores import kernel_gcv, kernel_log_likelihood, kernel_loo_residuals
 from regjax.models.labels import decode_scores, encode_labels
 from regjax.models.lasso_ball import lasso_ball
+from regjax.models.likelihood import LikelihoodInference
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
 from regjax.models.problem import Linear
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
+from regjax.models.robust import (
+    RobustLinear,
+    huber_regression,
+    lp_regression,
+    quantile_regression,
+    robust_regression,
+)
 from regjax.models.sparse import (
     adaptive_lasso,
     elastic_net,
@@ -38,7 +53,9 @@ __all__ = [
     "FitError",
     "Inference",
     "KernelExpansion",
+    "LikelihoodInference",
     "Linear",
+    "RobustLinear",
     "SmoothingSpline",
     "Solution",
     "Status",
@@ -48,6 +65,7 @@ __all__ = [
     "bayes_linear_fit",
     "check",
     "condition_number",
+    "cox_regression",
     "data",
     "debias",
     "decode_scores",
@@ -56,9 +74,11 @@ __all__ = [
     "elastic_net_path",
     "encode_labels",
     "fit",
+    "gamma_regression",
     "gcv",
     "gradient_descent",
     "group_lasso",
+    "huber_regression",
     "inference",
     "kernel_gcv",
     "kernel_gradient_descent",
@@ -71,19 +91,25 @@ __all__ = [
     "lasso",
     "lasso_ball",
     "lasso_path",
+    "logistic_regression",
     "loo_predictions",
     "loo_residuals",
     "loo_score",
     "losses",
+    "lp_regression",
     "max_step",
+    "multinomial_regression",
     "multitask_lasso",
     "nonnegative_least_squares",
     "ols",
     "path",
     "penalties",
+    "poisson_regression",
+    "quantile_regression",
     "relaxed_lasso",
     "ridge",
     "ridge_ball",
+    "robust_regression",
     "smoothing_spline",
     "solvers",
     "sparse_group_lasso",

@@ -23,6 +23,7 @@ class Status(enum.IntEnum):
     DIVERGED = 7
     FLOOR = 8
     BOUNDARY = 9
+    SEPARATED = 10
 
     @property
     def message(self) -> str:
@@ -44,12 +45,15 @@ _MESSAGES = {
     "returned, others fit as well",
     Status.ILL_CONDITIONED: "the problem is too ill-conditioned for this precision: rescale the columns, raise the "
     "regularization or use float64",
-    Status.INVALID: "an argument is outside of its domain (a negative lam, weight or radius, or all weights zero)",
+    Status.INVALID: "an argument is outside of its domain (a negative lam, weight or radius, all weights zero, "
+    "or y that the loss does not take)",
     Status.DIVERGED: "the step is too large, the iterates grow: take a step below max_step",
     Status.FLOOR: "stopped where the precision allows no further progress, short of tol: see residual and gap, or "
     "use float64",
     Status.BOUNDARY: "the best value lies at the end of the range that was searched, or beyond: the model there is "
     "returned",
+    Status.SEPARATED: "the loss has no minimum, the coefficients grow without limit (classes that a plane separates, "
+    "counts that are all zero): add a penalty, or remove what separates",
 }
 _SUCCEEDED = (Status.CONVERGED, Status.RANK_DEFICIENT, Status.BOUNDARY)
 
