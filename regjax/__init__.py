@@ -9,14 +9,23 @@ from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
 from regjax.models.fit import fit, lam_max
+from regjax.models.glm import (
+    cox_regression,
+    gamma_regression,
+    logistic_regression,
+    multinomial_regression,
+    poisson_regression,
+)
 from regjax.models.gp import GaussianProcess, gp
 from regjax.models.gp_fit import gp_fit
 from regjax.models.inference import Inference, inference
+from regjax.models.kernel_fit import kernel_fit
 from regjax.models.kernel_problem import KernelExpansion
 from regjax.models.kernel_ridge import kernel_gradient_descent, kernel_ridge
 from regjax.models.kernel_scores import kernel_gcv, kernel_log_likelihood, kernel_loo_residuals
 from regjax.models.labels import decode_scores, encode_labels
 from regjax.models.lasso_ball import lasso_ball
+from regjax.models.likelihood import LikelihoodInference
 from regjax.models.linear import condition_number, ols, ridge, tikhonov
 from regjax.models.multi_kernel import MultiKernelExpansion, multi_kernel_ridge, multi_kernel_ridge_fit
 from regjax.models.nadaraya_watson import (
@@ -27,6 +36,13 @@ from regjax.models.nadaraya_watson import (
 )
 from regjax.models.problem import Linear
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
+from regjax.models.robust import (
+    RobustLinear,
+    huber_regression,
+    lp_regression,
+    quantile_regression,
+    robust_regression,
+)
 from regjax.models.sparse import (
     adaptive_lasso,
     elastic_net,
@@ -49,9 +65,11 @@ __all__ = [
     "GaussianProcess",
     "Inference",
     "KernelExpansion",
+    "LikelihoodInference",
     "Linear",
     "MultiKernelExpansion",
     "NadarayaWatson",
+    "RobustLinear",
     "SmoothingSpline",
     "Solution",
     "SparseProcess",
@@ -62,6 +80,7 @@ __all__ = [
     "bayes_linear_fit",
     "check",
     "condition_number",
+    "cox_regression",
     "data",
     "debias",
     "decode_scores",
@@ -70,12 +89,15 @@ __all__ = [
     "elastic_net_path",
     "encode_labels",
     "fit",
+    "gamma_regression",
     "gcv",
     "gp",
     "gp_fit",
     "gradient_descent",
     "group_lasso",
+    "huber_regression",
     "inference",
+    "kernel_fit",
     "kernel_gcv",
     "kernel_gradient_descent",
     "kernel_log_likelihood",
@@ -87,13 +109,16 @@ __all__ = [
     "lasso",
     "lasso_ball",
     "lasso_path",
+    "logistic_regression",
     "loo_predictions",
     "loo_residuals",
     "loo_score",
     "losses",
+    "lp_regression",
     "max_step",
     "multi_kernel_ridge",
     "multi_kernel_ridge_fit",
+    "multinomial_regression",
     "multitask_lasso",
     "nadaraya_watson",
     "nadaraya_watson_fit",
@@ -102,9 +127,12 @@ __all__ = [
     "ols",
     "path",
     "penalties",
+    "poisson_regression",
+    "quantile_regression",
     "relaxed_lasso",
     "ridge",
     "ridge_ball",
+    "robust_regression",
     "smoothing_spline",
     "solvers",
     "sparse_gp",

@@ -75,6 +75,11 @@ def _posterior(solution):
     return params.coef, params.intercept, params.covariance, params.log_evidence
 
 
+def _two_targets(y):
+    """The target and a curved function of it."""
+    return jnp.stack([y, jnp.sin(y) + 0.3 * y], axis=1)
+
+
 def _roughness(X):
     matrix, _ = regjax.core.tree.ravel_design(X)
     return jnp.diff(jnp.eye(matrix.shape[1], dtype=matrix.dtype), axis=0) + 0.1 * jnp.eye(matrix.shape[1])[:-1]
@@ -91,6 +96,8 @@ CG = tolerance(1e-12, 1e-6)
 def _expansion(solution, X):
     """Predictions at the first samples, since there are as many coefficients as samples."""
     return solution.params(jax.tree.map(lambda a: a[:3], X)), solution.params.intercept, solution.objective
+
+
 def _process(process, X):
     Z = jax.tree.map(lambda a: a[:3], X)
     return process(Z), process.variance(Z), process.log_marginal_likelihood
@@ -128,6 +135,16 @@ MODELS = {
     "group_lasso": Model(
         lambda X, y, lam, v: _solution(regjax.group_lasso(X, y, lam, (0, 0, 1, 1), weights=v)), shapes=("tall",)
     ),
+    "logistic lasso": Model(
+        lambda X, y, lam, v: _solution(
+            regjax.logistic_regression(X, jax.nn.sigmoid(0.3 * y), regjax.penalties.L1(lam), weights=v)
+        ),
+        shapes=("tall",),
+    ),
+    "huber ridge": Model(
+        lambda X, y, lam, v: _solution(regjax.huber_regression(X, y, 0.9, regjax.penalties.L2(lam), weights=v)),
+        shapes=("tall",),
+    ),
     "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
     "gp": Model(
         lambda X, y, lam, v: _process(regjax.gp(1.5 * regjax.kernels.RBF(2.0), X, y, lam, mean=0.1, weights=v), X)
@@ -154,6 +171,37 @@ MODELS = {
         shapes=("tall",),
     ),
     # end of kernels
+    "lasso_ball": Model(
+        lambda X, y, lam, v: (lambda s: (_solution(s), s.lam))(regjax.lasso_ball(X, y, 2 * lam, weights=v)),
+        shapes=("tall",),
+    ),
+    "sparse_group_lasso": Model(
+        lambda X, y, lam, v: _solution(regjax.sparse_group_lasso(X, y, 6 * lam, 3 * lam, (0, 1, 1, 0), weights=v)),
+        shapes=("tall",),
+    ),
+    "multitask_lasso": Model(
+        lambda X, y, lam, v: _solution(regjax.multitask_lasso(X, _two_targets(y), 16 * lam, weights=v)),
+        shapes=("tall",),
+    ),
+    "nonnegative_least_squares": Model(
+        lambda X, y, lam, v: _solution(regjax.nonnegative_least_squares(X, y, weights=v)),
+        shapes=("tall",),
+        second_argument=False,
+    ),
+    "adaptive_lasso": Model(
+        lambda X, y, lam, v: _solution(regjax.adaptive_lasso(X, y, 4 * lam, weights=v)), shapes=("tall",)
+    ),
+    "relaxed_lasso": Model(
+        lambda X, y, lam, v: _solution(regjax.relaxed_lasso(X, y, 8 * lam, 0.3, weights=v)), shapes=("tall",)
+    ),
+    "lasso_path": Model(
+        lambda X, y, lam, v: jax.tree.map(  # λ last, where the flattened leaves of a tree are those of the matrix
+            lambda leaf: jnp.moveaxis(leaf, 0, -1),
+            _solution(regjax.lasso_path(X, y, lam * jnp.array([20.0, 1.0, 8.0]), weights=v)),
+        ),
+        shapes=("tall",),
+    ),
+    "lam_max": Model(lambda X, y, lam, v: regjax.lam_max(X, y, weights=v), shapes=("tall",), second_argument=False),
 }
 
 # one form of the solution each, both where they are two pieces of code: primal and dual, homotopy and certificate

@@ -28,6 +28,7 @@ class Status(enum.IntEnum):
     BOUNDARY = 9
     DROPPED = 10
     JITTERED = 11
+    SEPARATED = 12
 
     @property
     def message(self) -> str:
@@ -50,7 +51,8 @@ _MESSAGES = {
     "returned, others fit as well",
     Status.ILL_CONDITIONED: "the problem is too ill-conditioned for this precision: rescale the columns, raise the "
     "regularization or use float64",
-    Status.INVALID: "an argument is outside of its domain (a negative lam, weight or radius, or all weights zero)",
+    Status.INVALID: "an argument is outside of its domain (a negative lam, weight or radius, all weights zero, "
+    "or y that the loss does not take)",
     Status.DIVERGED: "the step is too large, the iterates grow: take a step below max_step",
     Status.FLOOR: "stopped where the precision allows no further progress, short of tol: see residual and gap, or "
     "use float64",
@@ -59,6 +61,8 @@ _MESSAGES = {
     Status.DROPPED: "not continued: another start led there or was ahead",
     Status.JITTERED: "the covariance is singular to working precision: its diagonal was raised by `jitter`, as if the "
     "noise were larger by that much",
+    Status.SEPARATED: "the loss has no minimum, the coefficients grow without limit (classes that a plane separates, "
+    "counts that are all zero): add a penalty, or remove what separates",
 }
 _SUCCEEDED = (Status.CONVERGED, Status.RANK_DEFICIENT, Status.BOUNDARY, Status.JITTERED)
 

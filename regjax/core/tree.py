@@ -1,39 +1,13 @@
 """Designs are pytrees: a tree of arrays with the samples in front is a matrix, and its coefficients have its shape."""
 
 import math
-from dataclasses import fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.checks import as_float_array
-
-T = TypeVar("T")
-
-
-def register(cls: type[T]) -> type[T]:
-    """Register a dataclass as a pytree: fields are children, but for those with the metadata `static`.
-
-    Not by `jax.tree_util.register_dataclass`: in JAX 0.10.2 the trees of two such classes with equally many children
-    compare equal, and `jit` may then run the program of the one for the other.
-    """
-    static = [field.name for field in fields(cls) if field.metadata.get("static")]  # pyright: ignore[reportArgumentType]
-    children = [field.name for field in fields(cls) if field.name not in static]  # pyright: ignore[reportArgumentType]
-
-    def flatten(node):
-        return [getattr(node, name) for name in children], tuple(getattr(node, name) for name in static)
-
-    def flatten_with_keys(node):
-        values, known = flatten(node)
-        return [(jax.tree_util.GetAttrKey(name), v) for name, v in zip(children, values, strict=True)], known
-
-    def unflatten(known, values):
-        return cls(**dict(zip(children, values, strict=True)), **dict(zip(static, known, strict=True)))
-
-    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    return cls
 
 
 class Structure(NamedTuple):

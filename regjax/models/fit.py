@@ -5,19 +5,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
-from regjax.core.checks import as_float_array, check_finite, check_strength
+from regjax.core.checks import check_finite, check_strength
 from regjax.core.implicit import implicit_solution
 from regjax.core.linalg import conjugate_gradients, cross
 from regjax.core.solution import Solution, Status
-from regjax.core.tree import Structure
-from regjax.losses import Loss, Squared
+from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
+from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general
 from regjax.models.linear import ols, ridge, tikhonov
 from regjax.models.penalized import squares, worst
-from regjax.models.problem import Centred, Samples, center, check_samples
+from regjax.models.prepare import check_limits, check_offset, prepare
+from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Limited, Penalty, Tikhonov, Zero, check_penalty, is_valid
-from regjax.solvers.certificate import orthogonal_to_free
+from regjax.solvers.any_loss import resolve_loss
+from regjax.solvers.certificate import null_pull
 from regjax.solvers.minimize import Solver, minimize, resolve
 from regjax.solvers.polish import curvature
 
@@ -48,7 +51,8 @@ def fit(
     Args:
         X: (n, p), or a pytree of arrays with n samples in front.
         y: (n,) or (n, t).
-        loss: from `regjax.losses`; `Squared()` is ½(y − η)².
+        loss: from `regjax.losses`: `Squared()` is ½(y − η)². Every smooth loss goes with every penalty; `Quantile` with
+            `Zero`, `L1`, `L2`, `ElasticNet` and `Tikhonov`. `Multinomial` takes y (n, K), `Cox` (n, 2).
         penalty: from `regjax.penalties`. A strength is a scalar, an array that broadcasts against the coefficients or a
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.
@@ -57,8 +61,10 @@ def fit(
         intercept: whether b, unpenalised, is fitted.
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.
-        solver: a name or a function of `regjax.solvers`. By default closed forms serve `Zero`, `L2` and `Tikhonov`,
-            `working_set` the lasso and the elastic net, and `fista` everything else.
+        solver: a name or a function of `regjax.solvers`. By default closed forms serve `Squared` with `Zero`, `L2` and
+            `Tikhonov`, `working_set` the lasso and the elastic net, and `fista` everything else. With other losses
+            `newton` serves those three penalties, `proximal_newton` convex ones, `fista` losses and penalties that
+            couple targets, and those that are not convex, and `interior_point` quantiles.
         init: coefficients to start from, like `params.coef`.
         tol: the duality gap to reach relative to half the null deviance (the optimality residual where there is no
             gap); 1e-10 in float64 and 1e-5 in float32 if None.
@@ -74,49 +80,61 @@ def fit(
         >>> print(solution.params.coef.round(3))
         [2.  0.  0.5]
     """
-    if not isinstance(loss, Squared):
-        raise ValueError(f"loss must be a loss of regjax.losses that fit supports: Squared(), got {loss!r}")
-    samples = check_samples(X, y, weights)
-    samples = samples._replace(Y=samples.Y - _check_offset(offset, samples))
-    if solver is None and lower is None and upper is None and not standardize:
+    samples, intercept = _with_outputs(check_samples(X, y, weights), loss, intercept)
+    shift = check_offset(offset, samples)
+    squared = is_squared(loss)
+    if squared:
+        samples = samples._replace(Y=samples.Y - shift)
+    else:
+        loss = check_loss(loss, samples)
+    if squared and solver is None and lower is None and upper is None and not standardize:
         closed = _closed_form(X, samples, penalty, intercept)
         if closed is not None:
             return closed
     trailing = () if samples.single else (samples.Y.shape[1],)
-    coef_shape = (samples.X.shape[1], samples.Y.shape[1])
+    coef_shape = (samples.X.shape[1], 1 if samples.single else samples.Y.shape[1])
     matrix_penalty = check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
-    limits = _check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+    limits = check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+    if limits is not None and not matrix_penalty.separable:
+        raise ValueError(f"lower and upper take a separable penalty, such as L1, not {type(penalty).__name__}")
     start = jnp.zeros(coef_shape, samples.X.dtype)
     if init is not None:
         start = samples.structure.ravel(init, trailing, "init").astype(start.dtype).reshape(coef_shape)
+        check_finite("init", start)
     dtype = samples.X.dtype
     goal = check_strength("tol", (1e-10 if dtype == jnp.float64 else 1e-5) if tol is None else tol, dtype)
-    method = resolve(solver, matrix_penalty if limits is None else Limited(matrix_penalty, *limits))
-    coef, b, *rest = _fit(
-        samples.X, samples.Y, samples.weights, matrix_penalty, limits, start, goal,
-        intercept=intercept, standardize=standardize, solver=method, max_iter=max_iter,
+    if max_iter is not None and (not isinstance(max_iter, int | np.integer) or max_iter < 1):
+        raise ValueError(f"max_iter takes an integer, at least 1, or None for the solver's own limit, got {max_iter!r}")
+    bounded = matrix_penalty if limits is None else Limited(matrix_penalty, *limits)
+    if squared:
+        coef, b, *rest = _fit(
+            samples.X, samples.Y, samples.weights, matrix_penalty, limits, start, goal,
+            intercept=intercept, standardize=standardize, solver=resolve(solver, bounded), max_iter=max_iter,
+        )  # fmt: skip
+        return Solution(samples.model(coef, b), *rest)
+    shift = jnp.broadcast_to(shift, (len(samples.Y), coef_shape[1]))
+    arguments = Arguments(samples.X, samples.Y, shift, samples.weights, loss, matrix_penalty, limits)
+    coef, b, *rest = fit_general(
+        arguments, start, goal, intercept=intercept, standardize=standardize,
+        solver=resolve_loss(solver, loss, bounded, coef_shape[1]), max_iter=max_iter,
     )  # fmt: skip
     return Solution(samples.model(coef, b), *rest)
 
 
-def _check_offset(offset: Any, samples: Samples) -> Array | float:
-    if offset is None:
-        return 0.0
-    array = as_float_array("offset", offset).astype(samples.Y.dtype)
-    takes = samples.Y.shape[:1] if samples.single else samples.Y.shape
-    if array.shape not in (takes, samples.Y.shape[:1]):
-        raise ValueError(f"offset has shape {array.shape}: it takes the shape of y, {takes}")
-    check_finite("offset", array, samples.weights, samples=True)
-    return array.reshape(len(array), -1)
+def _with_outputs(samples: Samples, loss: Any, intercept: bool) -> tuple[Samples, bool]:
+    """The samples with as many predictors as the loss takes, and whether there is an intercept."""
+    if isinstance(loss, Cox):
+        if samples.Y.shape[1] != 2:
+            raise ValueError(f"y of Cox takes {loss.domain}; it has shape {samples.Y.shape}")
+        return samples._replace(single=True), False
+    if isinstance(loss, Multinomial) and (samples.single or samples.Y.shape[1] < 2):
+        raise ValueError(f"y of Multinomial takes {loss.domain}; see multinomial_regression for labels")
+    return samples, intercept
 
 
-def _check_limits(lower, upper, structure: Structure, trailing, dtype):
-    """Limits that broadcast against (p, t), or None where there are none."""
-    if lower is None and upper is None:
-        return None
-    limits = Limited(Zero(), -jnp.inf if lower is None else lower, jnp.inf if upper is None else upper)
-    limits = check_penalty(limits, structure, trailing, dtype)
-    return limits.lower, limits.upper
+def is_squared(loss: Any) -> bool:
+    """Whether it is the loss of least squares, which has solvers of its own."""
+    return isinstance(loss, Squared) or (isinstance(loss, Gaussian) and loss.link == "identity")
 
 
 def _closed_form(X: Any, samples: Samples, penalty: Penalty, intercept: bool) -> Solution | None:
@@ -133,7 +151,7 @@ def _closed_form(X: Any, samples: Samples, penalty: Penalty, intercept: bool) ->
 
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def _fit(X, Y, weights, penalty, limits, init, tol, *, intercept, standardize, solver, max_iter):
-    data, penalty, size = _prepare(X, Y, weights, penalty, limits, intercept, standardize)
+    data, penalty, size = prepare(X, Y, weights, penalty, limits, intercept, standardize)
     init = init * size[:, None]
     outcome = minimize(data.scaled_x, data.scaled_y, penalty, init, solver=solver, tol=tol, max_iter=max_iter)
     theta = (data.X, data.Y, data.weights, penalty)
@@ -147,25 +165,6 @@ def _fit(X, Y, weights, penalty, limits, init, tol, *, intercept, standardize, s
     known = valid & (status != Status.NON_FINITE)
     coef, b = (jnp.where(known, a, jnp.nan) for a in (coef / size[:, None], b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
-
-
-def _prepare(X, Y, weights, penalty, limits, intercept, standardize):
-    """Centred data with scaled columns, the penalty with its limits on that scale, and the scale (p,)."""
-    data = center(X, Y, weights, intercept)
-    size = jnp.ones_like(data.mean_x)
-    if standardize:
-        size = _column_sizes(X, data, intercept)
-        data = data._replace(X=data.X / size, mean_x=data.mean_x / size)
-    if limits is not None:
-        penalty = Limited(penalty, *(limit * size[:, None] for limit in limits))
-    return data, penalty, size
-
-
-def _column_sizes(X: Array, data: Centred, intercept: bool) -> Array:
-    """Weighted standard deviations (p,), about the mean even without an intercept; 1 for a constant column."""
-    if not intercept:
-        data = center(X, data.Y, data.weights, True)
-    return jnp.where(data.empty | (data.size == 0), 1, jnp.sqrt(data.size / data.total))
 
 
 def _stationarity(coef, theta):
@@ -190,6 +189,7 @@ def lam_max(
     y: Any,
     penalty: Penalty | None = None,
     *,
+    loss: Loss | None = None,
     factors: Any = None,
     weights: Any = None,
     offset: Any = None,
@@ -201,12 +201,13 @@ def lam_max(
     r"""The smallest λ at which every penalised coefficient is zero.
 
     It is the dual norm of the gradient at the null model, in which the intercept and the unpenalised columns are
-    fitted: max |xⱼᵀV(y − η₀)|/fⱼ for the lasso; one-sided where a limit is 0.
+    fitted: max |xⱼᵀVℓ′(y, η₀)|/fⱼ for the lasso; one-sided where a limit is 0.
 
     Args:
         X, y, weights, offset, lower, upper, intercept, standardize: as in `fit`.
         penalty: whose strength is looked for, such as `Group(1.0, groups)`; its own strength does not matter. `L1` if
             None. Infinite for `L2`.
+        loss: `Squared` if None.
         factors: of `L1`, where there is no penalty.
 
     Returns:
@@ -218,18 +219,24 @@ def lam_max(
         >>> print(regjax.lam_max(X, y, intercept=False))
         3.0
     """
-    samples = check_samples(X, y, weights)
-    samples = samples._replace(Y=samples.Y - _check_offset(offset, samples))
+    samples, intercept = _with_outputs(check_samples(X, y, weights), loss, intercept)
+    shift = check_offset(offset, samples)
     trailing = () if samples.single else (samples.Y.shape[1],)
     if penalty is not None and factors is not None:
         raise ValueError("factors belong to the penalty where one is given")
     unit = check_penalty(L1(1.0, factors) if penalty is None else penalty, samples.structure, trailing, samples.X.dtype)
-    limits = _check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
-    return _lam_max(samples.X, samples.Y, samples.weights, unit, limits, intercept=intercept, standardize=standardize)
+    limits = check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+    if loss is None or is_squared(loss):
+        return _lam_max(
+            samples.X, samples.Y - shift, samples.weights, unit, limits, intercept=intercept, standardize=standardize
+        )
+    loss = check_loss(loss, samples)
+    shift = jnp.broadcast_to(shift, (len(samples.Y), 1 if samples.single else samples.Y.shape[1]))
+    arguments = Arguments(samples.X, samples.Y, shift, samples.weights, loss, unit, limits)
+    return lam_max_general(arguments, intercept=intercept, standardize=standardize)
 
 
 @partial(jax.jit, static_argnames=("intercept", "standardize"))
 def _lam_max(X, Y, weights, penalty, limits, *, intercept, standardize):
-    data, penalty, _ = _prepare(X, Y, weights, penalty, limits, intercept, standardize)
-    _, pull = orthogonal_to_free(data.scaled_x, data.scaled_y, penalty)
-    return penalty.dual_norm(pull)
+    data, penalty, _ = prepare(X, Y, weights, penalty, limits, intercept, standardize)
+    return penalty.dual_norm(null_pull(data.scaled_x, data.scaled_y, penalty))

@@ -14,8 +14,8 @@ from regjax.core.factors import Factor, jittered_cholesky
 from regjax.core.implicit import with_derivative_of
 from regjax.core.lanes import lane_by_lane
 from regjax.core.linalg import quad_diag
+from regjax.core.node import register_node
 from regjax.core.solution import Status, succeeded
-from regjax.core.tree import register
 from regjax.kernels.gram import BLOCK, blocked_product, check_points, over_blocks, positive_semidefinite
 from regjax.kernels.kernel import Kernel
 from regjax.models.gp_problem import (
@@ -29,7 +29,7 @@ from regjax.models.gp_problem import (
 )
 
 
-@register
+@register_node
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
     """A Gaussian process given data, a callable pytree: `process(Z)` is the posterior mean at Z.

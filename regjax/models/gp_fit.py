@@ -11,8 +11,8 @@ from jax import Array, lax
 from regjax.core import gaussian
 from regjax.core.bfgs import Rival, minimize_box, nobody
 from regjax.core.lanes import lane_by_lane
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
-from regjax.core.tree import register
 from regjax.models.gp import gp
 from regjax.models.gp_parameters import Layout, Search, layout_of, log_prior, priors_of, search_of
 from regjax.models.gp_problem import check_process, leave_one_out, log_likelihood, prior
@@ -39,7 +39,7 @@ class Starts(NamedTuple):
     num_screening: Array
 
 
-@register
+@register_node
 @dataclass(frozen=True, eq=False)
 class ProcessSolution(Solution):
     """A `Solution` with all of its starts."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,10 @@ from regjax.core import doubled
 from regjax.core.lstsq import LARGEST_DOUBLED, lstsq
 from regjax.core.node import register_node
 from regjax.core.solution import Solution
+from regjax.losses import Loss
+from regjax.models.likelihood import LikelihoodInference, likelihood_inference
 from regjax.models.penalized import squares
+from regjax.models.prepare import check_offset
 from regjax.models.problem import Linear, center, check_samples, silence
 
 
@@ -38,18 +41,43 @@ class Inference:
     degrees_of_freedom: Array
 
 
-def inference(X: Any, y: Any, solution: Solution, *, weights: Any = None, intercept: bool = True) -> Inference:
-    r"""Covariance, standard errors, t statistics, residual SD and R² of an `ols` fit.
+@overload
+def inference(
+    X: Any, y: Any, solution: Solution, loss: None = None, *,
+    weights: Any = None, offset: Any = None, intercept: bool = True,
+) -> Inference: ...  # fmt: skip
 
-    The covariance is σ̂²(ZᵀVZ)⁻¹ with Z = [1 X], from the same decomposition as `ols`; where the rank is deficient its
-    pseudo-inverse is meant. Weights are precisions: they scale the variances, and n counts those that are positive.
+
+@overload
+def inference(
+    X: Any, y: Any, solution: Solution, loss: Loss, *,
+    weights: Any = None, offset: Any = None, intercept: bool = True,
+) -> LikelihoodInference: ...  # fmt: skip
+
+
+def inference(
+    X: Any,
+    y: Any,
+    solution: Solution,
+    loss: Loss | None = None,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    intercept: bool = True,
+) -> Inference | LikelihoodInference:
+    r"""What classical theory says of an unpenalised fit: standard errors and the like.
+
+    Of an `ols` fit the covariance is σ̂²(ZᵀVZ)⁻¹ with Z = [1 X], from the same decomposition as `ols`; where the rank is
+    deficient its pseudo-inverse is meant. Weights are precisions: they scale the variances, and n counts those that are
+    positive. Of a generalized linear model it is φ̂(ZᵀHZ)⁻¹ with the expected curvatures H.
 
     Args:
-        X, y, weights, intercept: as they were given to `ols`.
-        solution: what `ols` returned.
+        X, y, weights, offset, intercept: as they were given to `ols`, or to `fit` with the penalty `Zero`.
+        solution: what that returned.
+        loss: the family of the generalized linear model; None for `ols`.
 
     Returns:
-        An `Inference`.
+        An `Inference`, or with a loss a `LikelihoodInference`.
 
     Example:
         >>> import jax.numpy as jnp, regjax
@@ -59,8 +87,11 @@ def inference(X: Any, y: Any, solution: Solution, *, weights: Any = None, interc
         [0.0566] 2
     """
     if not isinstance(solution, Solution) or not isinstance(solution.params, Linear):
-        raise ValueError(f"solution takes what ols returns, got {type(solution).__name__}")
+        raise ValueError(f"solution takes what ols and fit return, got {type(solution).__name__}")
     samples = check_samples(X, y, weights)
+    if loss is not None:
+        return likelihood_inference(samples, solution.params, loss, check_offset(offset, samples), intercept)
+    samples = samples._replace(Y=samples.Y - check_offset(offset, samples))
     trailing = () if samples.single else (samples.Y.shape[1],)
     dtype = samples.X.dtype
     coef = samples.structure.ravel(solution.params.coef, trailing, "solution.params.coef")

@@ -43,6 +43,8 @@ def lasso_ball(
     """
     samples = check_samples(X, y, weights)
     bound = check_strength("radius", radius, samples.X.dtype, samples.Y.shape[1])
+    if tol is not None:
+        check_strength("tol", tol, samples.X.dtype)
     fits = _balls(samples.X, samples.Y, samples.weights, bound, intercept=intercept, tol=tol)
     return Solution(
         params=samples.model(fits.params.coef.T, fits.params.intercept),
@@ -82,7 +84,9 @@ def _ball(X: Array, y: Array, radius: Array, *, weights, intercept, tol) -> Solu
     pick = partial(jnp.where, inside)
     params = jax.tree.map(pick, free.params, params)
     missed = ~inside & (jnp.abs(_norm(params) - radius) > 1e-6 * jnp.maximum(radius, _norm(params)))
-    status = jnp.where(missed & (edge.status == Status.CONVERGED), Status.FLOOR, pick(free.status, edge.status))
+    # NaN in the data makes λ NaN, which the lasso takes for a bad argument: least squares knows better
+    known = jnp.where(inside | (edge.status == Status.INVALID), free.status, edge.status)
+    status = jnp.where(missed & (edge.status == Status.CONVERGED), Status.FLOOR, known)
     residuals = y - params(X)
     weighted = residuals**2 if weights is None else jnp.where(weights > 0, weights * residuals**2, 0)
     return Solution(

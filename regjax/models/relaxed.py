@@ -1,15 +1,16 @@
 """What follows a sparse fit: its support, least squares on it, degrees of freedom."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from regjax.core.checks import as_float_array, require
 from regjax.core.factors import spectrum
 from regjax.core.linalg import cross
-from regjax.core.solution import Solution
+from regjax.core.solution import Solution, Status
 from regjax.models.linear import ols
 from regjax.models.penalized import worst
 from regjax.models.problem import Linear, center, check_design
@@ -40,12 +41,18 @@ def debias(X: Any, y: Any, solution: Solution, *, weights: Any = None, intercept
         The `Solution` of `ols` on those columns.
     """
     kept = support(solution)
-    if jnp.ndim(y) == 1:
-        return ols(_only(X, kept), y, weights=weights, intercept=intercept)
 
     def one(y, kept):
-        return ols(_only(X, kept), y, weights=weights, intercept=intercept)
+        columns = _only(X, kept)
+        fit = ols(columns, y, weights=weights, intercept=intercept)
+        # the columns that were set to zero are no dependence in the data
+        rank = _trace(*lax.stop_gradient((columns, 0.0, weights)), intercept)
+        full = jnp.round(rank) == sum(map(jnp.sum, jax.tree.leaves(kept)))
+        known = (fit.status == Status.RANK_DEFICIENT) & full
+        return replace(fit, status=jnp.where(known, Status.CONVERGED, fit.status).astype(jnp.int32))
 
+    if jnp.ndim(y) == 1:
+        return one(y, kept)
     fits = jax.vmap(one, in_axes=(1, -1))(jnp.asarray(y), kept)
     coef = jax.tree.map(lambda w: jnp.moveaxis(w, 0, -1), fits.params.coef)
     return Solution(
@@ -87,6 +94,8 @@ def relaxed_lasso(
         Hastie, Tibshirani & Tibshirani, Best subset, forward stepwise or lasso?, Statistical Science 35 (2020).
     """
     mix = as_float_array("mix", mix)
+    if mix.ndim:
+        raise ValueError(f"mix has shape {mix.shape}: it takes a scalar in [0, 1] (use jax.vmap for a grid)")
     require(lambda m: jnp.all((m >= 0) & (m <= 1)), mix, message=f"mix must be in [0, 1], got {mix}")
     sparse = lasso(
         X, y, lam, factors=factors, weights=weights, intercept=intercept, standardize=standardize, solver=solver,
@@ -113,7 +122,12 @@ def degrees_of_freedom(
     References:
         Zou, Hastie & Tibshirani, On the degrees of freedom of the lasso, Annals of Statistics 35 (2007).
     """
-    matrix, weights = check_design(_only(X, support(solution)), weights)
+    return _trace(_only(X, support(solution)), l2, weights, intercept)
+
+
+def _trace(X: Any, l2: Any, weights: Any, intercept: bool) -> Array:
+    """tr X(XᵀVX + l2 I)⁻¹XᵀV of centred columns; the rank where l2 = 0."""
+    matrix, weights = check_design(X, weights)
     data = center(matrix, jnp.zeros((len(matrix), 1), matrix.dtype), weights, intercept)
     scaled = data.scaled_x
     n, p = scaled.shape

@@ -6,12 +6,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from regjax.core.checks import require
+from regjax.core.checks import check_finite, require
 from regjax.core.solution import Solution
-from regjax.core.tree import ravel_design
 from regjax.losses import Squared
 from regjax.models.fit import fit
 from regjax.models.linear import ols, ridge
+from regjax.models.prepare import check_offset
+from regjax.models.problem import check_samples
 from regjax.penalties import L1, ElasticNet, Group, MultiTask, NonNegative, SparseGroup
 from regjax.solvers.minimize import Solver
 
@@ -258,11 +259,14 @@ def adaptive_lasso(
         Zou, The adaptive lasso and its oracle properties, JASA 101 (2006).
     """
     require(lambda g: g > 0, power, message=f"power must be positive, got {power}")
+    samples = check_samples(X, y, weights)
+    n, p = samples.X.shape
     if pilot is None:
-        target = y if offset is None else jnp.asarray(y) - jnp.asarray(offset)
-        n, p = ravel_design(X)[0].shape
+        target = samples.Y - check_offset(offset, samples)
         first = ols if p < n else partial(ridge, lam=float(n))
-        pilot = first(X, target, weights=weights, intercept=intercept).params.coef
+        pilot = first(X, target[:, 0] if samples.single else target, weights=weights, intercept=intercept).params.coef
+    trailing = () if samples.single else samples.Y.shape[1:]
+    check_finite("pilot", samples.structure.ravel(pilot, trailing, "pilot"))
     factors = jax.tree.map(lambda w: jnp.where(w == 0, jnp.inf, 1 / jnp.abs(jnp.where(w == 0, 1, w)) ** power), pilot)
     return lasso(
         X, y, lam, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,

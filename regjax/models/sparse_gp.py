@@ -15,15 +15,15 @@ from regjax.core.bfgs import minimize_box
 from regjax.core.checks import require
 from regjax.core.factors import Factor
 from regjax.core.lanes import lane_by_lane
+from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
-from regjax.core.tree import register
 from regjax.kernels.gram import BLOCK, blocked_product, check_points, over_blocks
 from regjax.kernels.kernel import Kernel
 from regjax.models.gp_parameters import layout_of, log_prior, priors_of, search_of
 from regjax.models.gp_problem import check_process, mean_at
 
 
-@register
+@register_node
 @dataclass(frozen=True, eq=False)
 class SparseProcess:
     """A Gaussian process given data through m inducing points, a callable pytree: `process(Z)` is the mean at Z.

@@ -155,7 +155,7 @@ class Labelled(Blocks):
 def _as_labels(penalty: Any) -> None:
     """Let `groups` be any sequence: as a static field it must be hashable, and unflattening passes the tuple back."""
     if not isinstance(penalty.groups, tuple):
-        object.__setattr__(penalty, "groups", tuple(np.asarray(penalty.groups).tolist()))
+        object.__setattr__(penalty, "groups", tuple(np.ravel(penalty.groups).tolist()))
 
 
 @register_node

@@ -1,13 +1,15 @@
 """A penalty as the user gave it, checked and in the form that solvers take: arrays against coefficients (p, t)."""
 
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from regjax.core.checks import require
 from regjax.core.tree import Structure
+from regjax.penalties.blocks import MultiTask
 from regjax.penalties.ravel import ravel_penalty
 
 P = TypeVar("P")
@@ -27,12 +29,16 @@ def _parts(penalty: Any) -> list[tuple[str, Any]]:
 
 def check_penalty(penalty: P, structure: Structure, trailing: tuple[int, ...], dtype: Any) -> P:
     """The penalty of coefficients (p, t), t = 1 where y is (n,); raises `ValueError` with the argument's name."""
-    if not hasattr(penalty, "prox"):
-        raise ValueError(f"penalty must be a penalty of regjax.penalties, got {penalty!r}")
+    if not hasattr(penalty, "prox") or isinstance(penalty, type):
+        raise ValueError(f"penalty must be a penalty of regjax.penalties, such as L1(1.0), got {penalty!r}")
+    for entry in fields(penalty):  # pyright: ignore[reportArgumentType]
+        if entry.default is MISSING and getattr(penalty, entry.name) is None:
+            raise ValueError(f"{entry.name} is None: {type(penalty).__name__} takes a value for it")
     groups = getattr(penalty, "groups", None)
     if groups is not None:
         _check_groups(groups, structure.num_columns)
     penalty = ravel_penalty(penalty, structure, trailing)
+    _check_shapes(penalty, structure.num_columns, trailing)
     changes = {}
     for name, value in _parts(penalty):
         if hasattr(value, "prox"):
@@ -42,20 +48,48 @@ def check_penalty(penalty: P, structure: Structure, trailing: tuple[int, ...], d
             require(lambda a: jnp.all(a >= 0), value, message=f"{name} must be non-negative and not NaN, got {value}")
         one_column = value.ndim == 1 and not trailing and name not in ("lams", "gamma")
         changes[name] = (value[:, None] if one_column else value).astype(dtype)
+    if "lams" in changes:
+        lams = changes["lams"]
+        falling = "lams must not increase, λ₁ ≥ λ₂ ≥ …"
+        require(lambda a: jnp.all(a[1:] <= a[:-1]), lams, message=f"{falling}, got {lams}")
     if "lower" in changes:
         _check_limits(changes["lower"], changes["upper"], around_zero="penalty" in changes)
     return replace(penalty, **changes)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def _check_groups(groups: Any, num_columns: int) -> None:
+    if not all(isinstance(label, int | np.integer) for label in groups):
+        raise ValueError(f"groups must be integers from 0 to the number of groups minus 1, got {groups}")
     if len(groups) != num_columns:
         raise ValueError(f"groups has {len(groups)} labels: it takes one per column of X, {num_columns}")
     if sorted(set(groups)) != list(range(len(set(groups)))):
         raise ValueError(f"groups must be integers from 0 to the number of groups minus 1, got {sorted(set(groups))}")
 
 
+def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> None:
+    """What broadcasts against something other than the coefficients: numbers per group, per row, or sorted ones."""
+    groups = getattr(penalty, "groups", None)
+    for name, value in _parts(penalty):
+        if groups is not None and name != "l1":
+            size, what = max(groups) + 1, "one per group"
+            takes = [(), (size,), (size, 1), (size, *trailing)]
+            takes = [(), (size,)] if name == "factors" else takes
+        elif isinstance(penalty, MultiTask):
+            size, what = num_columns, "one per row"
+            takes = [(), (size, 1)] if trailing else [(), (size,)]
+        elif name == "lams":
+            size, what = num_columns, "one per coefficient"
+            takes = [(size,), (size, *trailing)]
+        else:
+            continue
+        if value.shape not in takes:
+            scalar = "a scalar or " if () in takes else ""
+            raise ValueError(f"{name} has shape {value.shape}: it takes {scalar}{what}, {takes[-1]}")
+
+
 def _check_limits(lower: Array, upper: Array, around_zero: bool) -> None:
-    require(lambda lo, up: jnp.all(lo <= up), lower, upper, message="lower must not exceed upper, and not be NaN")
+    message = f"lower must not exceed upper, and not be NaN, got {lower} and {upper}"
+    require(lambda lo, up: jnp.all(lo <= up), lower, upper, message=message)
     if around_zero:
         for name, limit, sign in (("lower", lower, -1), ("upper", upper, 1)):
             require(

@@ -62,5 +62,8 @@ def _against_coef(name: str, value: Any, structure: Structure, shape: tuple[int,
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"{name} has shape {array.shape}, which does not broadcast against coefficients {shape}")
+        raise ValueError(
+            f"{name} has shape {array.shape}, which does not broadcast against coefficients {shape} (use jax.vmap or"
+            " regjax.path for a grid)"
+        )
     return array

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from regjax.penalties.elementary import ByCoefficient, cast, per_row, rounding, soft, strength
@@ -151,7 +151,8 @@ class Separable(ByCoefficient):
         terms = self.unit().terms(z)
         up, down = jnp.where(terms.upper > 0, z, 0), jnp.where(terms.lower < 0, -z, 0)
         push = jnp.where(terms.unpenalised, 0, jnp.maximum(jnp.maximum(up, down), 0))
-        never = jnp.where(push == 0, push, push * jnp.inf)  # the derivative of a quadratic at 0 is 0
+        # the derivative of a quadratic at 0 is 0; without a gradient, in which 0·inf would be NaN
+        never = jnp.where(push == 0, 0, lax.stop_gradient(push) * jnp.inf)
         return jnp.max(jnp.where(terms.l1 > 0, push / jnp.where(terms.l1 > 0, terms.l1, 1), never), initial=0)
 
     def tangent(self, w: Array, u: Array) -> Array:

@@ -54,6 +54,13 @@ def path(
         [[1.  0. ]
          [2.5 0.5]]
     """
+    axes = strength_axes(penalties)
+    flat_axes, flat = (jax.tree.leaves(tree, is_leaf=lambda leaf: leaf is None) for tree in (axes, penalties))
+    lengths = [len(leaf) for axis, leaf in zip(flat_axes, flat, strict=True) if axis == 0]
+    if len(set(lengths)) != 1:
+        raise ValueError(
+            f"penalties takes strengths with an axis (L,) in front, all of one length, got the lengths {lengths}"
+        )
 
     def one(penalty):
         return fit(
@@ -61,7 +68,7 @@ def path(
             standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
         )  # fmt: skip
 
-    return jax.vmap(one, in_axes=(strength_axes(penalties),))(penalties)
+    return jax.vmap(one, in_axes=(axes,))(penalties)
 
 
 def lam_grid(
@@ -71,6 +78,7 @@ def lam_grid(
     *,
     num: int = 100,
     ratio: float | None = None,
+    loss: Loss | None = None,
     factors: Any = None,
     weights: Any = None,
     offset: Any = None,
@@ -82,7 +90,7 @@ def lam_grid(
     """A geometric grid of λ from `lam_max` down to `ratio` times it.
 
     Args:
-        X, y, penalty, factors, weights, offset, lower, upper, intercept, standardize: as in `lam_max`.
+        X, y, penalty, loss, factors, weights, offset, lower, upper, intercept, standardize: as in `lam_max`.
         num: how many.
         ratio: the last over the first; 1e-4 where n > p and 1e-2 otherwise if None.
 
@@ -101,8 +109,8 @@ def lam_grid(
     ratio = (1e-4 if n > p else 1e-2) if ratio is None else ratio
     require(lambda r: (r > 0) & (r <= 1), ratio, message=f"ratio must be in (0, 1], got {ratio}")
     top = lam_max(
-        X, y, penalty, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
-        standardize=standardize,
+        X, y, penalty, loss=loss, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper,
+        intercept=intercept, standardize=standardize,
     )  # fmt: skip
     return top * ratio ** (jnp.arange(num, dtype=top.dtype) / max(num - 1, 1))
 

@@ -3,11 +3,13 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
-from regjax.core.linalg import cross
+from regjax.core.implicit import with_derivative_of
+from regjax.core.linalg import conjugate_gradients, cross
 from regjax.core.loop import iterate
 from regjax.penalties import Penalty
+from regjax.penalties.elementary import rounding
 
 
 class Problem(NamedTuple):
@@ -64,7 +66,9 @@ class Certificate(NamedTuple):
 def pose(X: Array, Y: Array, penalty: Penalty) -> Problem:
     """The problem with its null model."""
     left, pull = orthogonal_to_free(X, Y, penalty)
-    return Problem(X, Y, jnp.sum(left**2) / 2, jnp.max(jnp.abs(pull)))
+    # free columns that interpolate leave rounding, which is no unit to measure a gap in
+    nothing = jnp.sum(left**2) <= rounding(X) ** 2 * jnp.sum(Y**2)
+    return Problem(X, Y, *(jnp.where(nothing, 0, size) for size in (jnp.sum(left**2) / 2, jnp.max(jnp.abs(pull)))))
 
 
 def orthogonal_to_free(X: Array, residuals: Array, penalty: Penalty) -> tuple[Array, Array]:
@@ -91,6 +95,22 @@ def orthogonal_to_free(X: Array, residuals: Array, penalty: Penalty) -> tuple[Ar
     tol = float(jnp.finfo(X.dtype).eps) * jnp.sqrt(jnp.sum(pull**2))
     result = iterate(step, start, tol=tol, max_iter=1000, patience=50, error=jnp.sqrt(jnp.sum(free**2)))
     return result.state[0], result.state[1]
+
+
+def null_pull(X: Array, Y: Array, penalty: Penalty) -> Array:
+    """Xᵀ(Y − XW₀) at the null model; differentiable, through the normal equations of the free columns."""
+    _, pull = orthogonal_to_free(*lax.stop_gradient((X, Y, penalty)))
+
+    def normal(u):
+        along = penalty.unpenalised(u)
+        return penalty.unpenalised(cross(X, X @ along)) + u - along
+
+    def solve(matvec, rhs):
+        eps = float(jnp.finfo(rhs.dtype).eps)
+        return conjugate_gradients(matvec, rhs, tol=eps**0.9, max_iter=min(4 * rhs.size, 1000))
+
+    null = lax.custom_linear_solve(normal, penalty.unpenalised(cross(X, Y)), solve, symmetric=True)
+    return with_derivative_of(pull, cross(X, Y - X @ penalty.unpenalised(null)))
 
 
 def certify(problem: Problem, penalty: Penalty, W: Array) -> Certificate:

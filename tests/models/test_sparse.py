@@ -239,10 +239,11 @@ def test_duplicated_and_constant_columns():
 @pytest.mark.x64
 def test_penalties_are_tuned_by_gradient():
     """One strength per coefficient, by gradient descent on the error on held-out samples."""
-    X, y, _ = problem(60, 25, seed=5)
-    truth = jnp.zeros(25).at[:5].set(jnp.array([3.0, -2.0, 2.0, 1.0, -1.0]))
-    y = X @ truth + jax.random.normal(jax.random.key(0), (60,))
-    train, test = slice(0, 40), slice(40, 60)
+    n, p = 120, 200
+    X, _, _ = problem(n, p, seed=5)
+    truth = jnp.zeros(p).at[:5].set(jnp.array([3.0, -2.0, 2.0, 1.0, -1.0]))
+    y = X @ truth + jax.random.normal(jax.random.key(0), (n,))
+    train, test = slice(0, 80), slice(80, n)
 
     @jax.jit
     @jax.value_and_grad
@@ -250,7 +251,7 @@ def test_penalties_are_tuned_by_gradient():
         model = regjax.lasso(X[train], y[train], jnp.exp(log_lams)).params
         return jnp.mean((y[test] - model(X[test])) ** 2)
 
-    log_lams = jnp.full(25, jnp.log(3.0))
+    log_lams = jnp.full(p, jnp.log(3.0))
     first, _ = validation(log_lams)
     for _ in range(60):
         _, slope = validation(log_lams)

@@ -1,0 +1,77 @@
+"""More than two classes."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+from jax.nn import log_softmax, softmax
+from jax.scipy.special import xlogy
+
+from regjax.core.node import register_node
+from regjax.losses.protocol import Elementwise, weighted
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class Multinomial(Elementwise):
+    r"""log Σₖ e^ηₖ − Σₖ yₖηₖ: one row of y (n, K) per sample, a 1 for its class, or the shares of the classes.
+
+    The classes are treated alike: adding a number to all η of a sample changes nothing, and without a penalty that
+    charges it the solution of minimum norm is found. `gradient` couples the K columns; `value` has one.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> print(Multinomial().mean(jnp.log(jnp.array([[1.0, 2.0, 1.0]]))).round(3))
+        [[0.25 0.5  0.25]]
+    """
+
+    coupled = True
+    has_dual = True
+    domain = "one row of K shares per sample, not negative and of sum 1"
+
+    def value(self, y, eta):
+        """ℓ (n, 1)."""
+        return -jnp.sum(y * log_softmax(eta), axis=-1, keepdims=True)
+
+    def gradient(self, y, eta):
+        """softmax(η) − y (n, K)."""
+        return softmax(eta) - y
+
+    def conjugate(self, y, theta):
+        """Σₖ tₖ log tₖ with t = y + θ in the simplex (n, 1)."""
+        t = y + theta
+        slip = 64 * float(jnp.finfo(t.dtype).eps)
+        inside = jnp.all(t >= -slip, axis=-1, keepdims=True)
+        t = jnp.maximum(t, 0)
+        return jnp.where(inside, jnp.sum(xlogy(t, t), axis=-1, keepdims=True), jnp.inf)
+
+    def mean(self, eta):
+        """The probabilities of the classes."""
+        return softmax(jnp.asarray(eta))
+
+    def saturated(self, y):
+        """The entropy of each row (n, 1)."""
+        return -jnp.sum(xlogy(y, y), axis=-1, keepdims=True)
+
+    def valid(self, y):
+        """Rows of shares."""
+        total = jnp.sum(y, axis=-1, keepdims=True)
+        return (y >= 0) & (jnp.abs(total - 1) <= 1e-4)
+
+    def start(self, y):
+        """Halfway between y and equal shares."""
+        return jnp.log(jnp.maximum(y, 0) / 2 + 0.5 / y.shape[-1])
+
+    def visible(self, u: Array) -> Array:
+        """The differences between classes."""
+        return u - jnp.mean(u, axis=-1, keepdims=True)
+
+    def press(self, y: Array, eta: Array, v: Array, u: Array) -> Array:
+        """v(p∘u − p(pᵀu))."""
+        share = softmax(eta)
+        return weighted(v, share * (u - jnp.sum(share * u, axis=-1, keepdims=True)))
+
+    def excess(self, y: Array, eta: Array, theta: Array, v: Array) -> Array:
+        """Σ v (ℓ + ℓ* − θη)."""
+        rest = self.value(y, eta) + self.conjugate(y, theta) - jnp.sum(theta * eta, axis=-1, keepdims=True)
+        return jnp.sum(weighted(v, jnp.maximum(rest, 0)))

@@ -1,0 +1,210 @@
+"""Losses that large residuals hurt less than squares do, and those of quantiles and p-norms."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.node import register_node
+from regjax.losses.protocol import Elementwise
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class Huber(Elementwise):
+    r"""½r² for |r| ≤ δ, δ|r| − ½δ² beyond, r = y − η.
+
+    Attributes:
+        delta: δ > 0, in the units of y.
+
+    Example:
+        >>> print(Huber(1.0).value(0.0, 3.0))
+        2.5
+
+    References:
+        Huber, Robust estimation of a location parameter, Ann. Math. Stat. 35 (1964).
+    """
+
+    delta: Any = 1.345
+
+    has_dual = True
+
+    def value(self, y, eta):
+        """ℓ."""
+        size = jnp.abs(y - eta)
+        return jnp.where(size <= self.delta, size**2 / 2, self.delta * (size - self.delta / 2))
+
+    def gradient(self, y, eta):
+        """η − y, clipped to ±δ."""
+        return jnp.clip(eta - y, -self.delta, self.delta)
+
+    def weight(self, y, eta):
+        """min(1, δ/|r|): the parabola of this curvature lies above ℓ."""
+        return self.delta / jnp.maximum(jnp.abs(y - eta), self.delta)
+
+    def conjugate(self, y, theta):
+        """θy + ½θ² for |θ| ≤ δ."""
+        return jnp.where(jnp.abs(theta) <= self.delta * (1 + 1e-6), theta * y + theta**2 / 2, jnp.inf)
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class LogCosh(Elementwise):
+    r"""log cosh r, r = y − η: squares near 0, absolute values far from it, smooth everywhere.
+
+    Example:
+        >>> print(round(float(LogCosh().value(0.0, 1.0)), 4))
+        0.4338
+    """
+
+    has_dual = True
+
+    def value(self, y, eta):
+        """ℓ."""
+        size = jnp.abs(y - eta)
+        return size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(2.0).astype(jnp.result_type(size, float))
+
+    def gradient(self, y, eta):
+        """tanh(η − y)."""
+        return jnp.tanh(eta - y)
+
+    def curvature(self, y, eta):
+        """1/cosh²."""
+        decay = jnp.exp(-2 * jnp.abs(y - eta))
+        return 4 * decay / (1 + decay) ** 2
+
+    def weight(self, y, eta):
+        """tanh(r)/r: the parabola of this curvature lies above ℓ."""
+        size = jnp.abs(y - eta)
+        small = size < 1e-4
+        return jnp.where(small, 1 - size**2 / 3, jnp.tanh(size) / jnp.where(small, 1, size))
+
+    def conjugate(self, y, theta):
+        """θy + ½(1 + θ)log(1 + θ) + ½(1 − θ)log(1 − θ) for |θ| ≤ 1."""
+        inside = jnp.abs(theta) <= 1
+        both = sum(jax.scipy.special.xlog1py(1 + t, t) for t in (jnp.clip(theta, -1, 1), -jnp.clip(theta, -1, 1)))
+        return jnp.where(inside, theta * y + both / 2, jnp.inf)
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class Bisquare(Elementwise):
+    r"""Tukey's (c²/6)(1 − (1 − (r/c)²)³) for |r| ≤ c, c²/6 beyond: a far outlier counts for nothing.
+
+    Not convex: what is found is a stationary point near the start.
+
+    Attributes:
+        c: > 0, in the units of y; 4.685 standard deviations make it 95% efficient for normal errors.
+
+    Example:
+        >>> print(Bisquare(2.0).gradient(0.0, 3.0))
+        0.0
+
+    References:
+        Beaton & Tukey, The fitting of power series, Technometrics 16 (1974).
+    """
+
+    c: Any = 4.685
+
+    convex = False
+
+    def _share(self, y, eta):
+        """max(0, 1 − (r/c)²)."""
+        return jnp.maximum(1 - ((y - eta) / self.c) ** 2, 0)
+
+    def value(self, y, eta):
+        """ℓ."""
+        return self.c**2 / 6 * (1 - self._share(y, eta) ** 3)
+
+    def gradient(self, y, eta):
+        """(η − y)(1 − (r/c)²)² within c."""
+        return (eta - y) * self._share(y, eta) ** 2
+
+    def weight(self, y, eta):
+        """(1 − (r/c)²)²: the parabola of this curvature lies above ℓ."""
+        return self._share(y, eta) ** 2
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class Lp(Elementwise):
+    r"""|r|^p/p, r = y − η, for 1 < p ≤ 2; absolute errors (p = 1) are those of the median, twice `Quantile(0.5)`.
+
+    Attributes:
+        p: the power.
+
+    Example:
+        >>> print(round(float(Lp(1.5).value(0.0, 4.0)), 4))
+        5.3333
+    """
+
+    p: Any = 1.5
+
+    has_dual = True
+    limits: ClassVar = {"p": (1.0, 2.0 + 1e-6)}
+
+    def _size(self, y, eta):
+        """|r|, kept a little away from 0, where negative powers are infinite."""
+        size = jnp.abs(y - eta)
+        return jnp.maximum(size, 1e3 * float(jnp.finfo(jnp.result_type(size, float)).tiny) ** 0.25)
+
+    def value(self, y, eta):
+        """ℓ."""
+        return jnp.where(jnp.asarray(y) == eta, 0, self._size(y, eta) ** self.p / self.p)
+
+    def gradient(self, y, eta):
+        """sign(η − y)|r|^(p−1)."""
+        return jnp.sign(eta - y) * self._size(y, eta) ** (self.p - 1)
+
+    def curvature(self, y, eta):
+        """(p − 1)|r|^(p−2)."""
+        return (self.p - 1) * self._size(y, eta) ** (self.p - 2)
+
+    def conjugate(self, y, theta):
+        """θy + |θ|^q/q with 1/p + 1/q = 1."""
+        q = self.p / (self.p - 1)
+        return theta * y + jnp.abs(theta) ** q / q
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class Quantile(Elementwise):
+    r"""τ·r for r = y − η ≥ 0, (τ − 1)·r below: its minimiser is the quantile τ of y.
+
+    Attributes:
+        tau: τ, between 0 and 1; ½ is the median, with half the absolute error.
+
+    Example:
+        >>> print(Quantile(0.75).value(1.0, 0.0))
+        0.75
+
+    References:
+        Koenker & Bassett, Regression quantiles, Econometrica 46 (1978).
+    """
+
+    tau: Any = 0.5
+
+    smooth = False
+    has_dual = True
+    limits: ClassVar = {"tau": (0.0, 1.0)}
+
+    def value(self, y, eta):
+        """ℓ."""
+        r = y - eta
+        return jnp.maximum(self.tau * r, (self.tau - 1) * r)
+
+    def gradient(self, y, eta):
+        """1 − τ above y, −τ below, and ½ − τ at y: one of the subgradients."""
+        return (1 + jnp.sign(eta - y)) / 2 - self.tau
+
+    def curvature(self, y, eta) -> Array:
+        """0."""
+        return jnp.zeros_like(y + eta)
+
+    def conjugate(self, y, theta):
+        """θy for −τ ≤ θ ≤ 1 − τ."""
+        slip = 8 * float(jnp.finfo(jnp.result_type(theta, float)).eps)
+        inside = (theta >= -self.tau - slip) & (theta <= 1 - self.tau + slip)
+        return jnp.where(inside, theta * y, jnp.inf)

@@ -1,0 +1,103 @@
+"""Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + xᵢw) + P(w) for losses other than the squared one."""
+
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.checks import as_float_array, require
+from regjax.core.implicit import implicit_solution, with_derivative_of
+from regjax.core.solution import Status
+from regjax.losses import Loss
+from regjax.models.penalized import worst
+from regjax.models.prepare import prepare
+from regjax.models.problem import Samples, silence
+from regjax.penalties import Penalty, is_valid
+from regjax.solvers.any_loss import minimize_loss
+from regjax.solvers.manifold import solve_on_manifold, stationarity
+from regjax.solvers.task import Task, null_model, working_point
+
+
+class Arguments(NamedTuple):
+    """Checked arrays of a fit: X (n, p), y (n, k), offset (n, t), weights (n,) or None, limits or None."""
+
+    X: Array
+    y: Array
+    offset: Array
+    weights: Array | None
+    loss: Loss
+    penalty: Penalty
+    limits: tuple[Array, Array] | None
+
+
+def check_loss(loss: Any, samples: Samples) -> Loss:
+    """The loss with its numbers as arrays; raises `ValueError` where y is outside of its domain."""
+    if not hasattr(loss, "slopes"):
+        raise ValueError(f"loss must be a loss of regjax.losses, got {loss!r}")
+    changes = {}
+    for entry in fields(loss):
+        if not entry.metadata.get("static"):
+            changes[entry.name] = as_float_array(entry.name, getattr(loss, entry.name)).astype(samples.X.dtype)
+    loss = replace(loss, **changes)
+    for name, value in changes.items():
+        low, high = loss.limits.get(name, (0.0, float("inf")))
+        require(
+            lambda a, low=low, high=high: jnp.all((a > low) & (a < high)),
+            value,
+            message=f"{name} of {type(loss).__name__} must be between {low} and {high}, got {value}",
+        )
+    require(
+        lambda y, v: jnp.all(_accepted(loss, y, v)),
+        samples.Y,
+        samples.weights,
+        message=f"y of {type(loss).__name__} takes {loss.domain}; it has other values",
+    )
+    return loss
+
+
+def _accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
+    good = loss.valid(y)
+    return good if weights is None else good | (weights == 0)[:, None]
+
+
+@partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
+def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solver, max_iter):
+    """Coefficients (p, t), the intercept (t,), and the rest of a `Solution`."""
+    task, penalty, data, size = _pose(arguments, intercept, standardize)
+    start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
+    outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
+    if task.loss.smooth:
+        point = implicit_solution(stationarity, solve_on_manifold, outcome.coef, (task, penalty), None)
+    else:  # the vertex of a linear program: no derivative rather than a wrong one
+        inputs = sum(jnp.sum(leaf) for leaf in jax.tree.leaves((task, penalty)))
+        point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)
+    objective = task.objective(penalty, point)
+    proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
+    accepted = jnp.all(_accepted(arguments.loss, arguments.y, data.weights))
+    valid = data.valid & is_valid(penalty) & (tol >= 0) & accepted
+    status = jnp.where(valid, worst(jnp.atleast_1d(outcome.status)), Status.INVALID).astype(jnp.int32)
+    known = valid & (status != Status.NON_FINITE)
+    b = task.one * point[0] - data.mean_x @ point[1:]
+    coef, b = (jnp.where(known, a, jnp.nan) for a in (point[1:] / size[:, None], b))
+    return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
+
+
+def _pose(arguments: Arguments, intercept: bool, standardize: bool):
+    """The task on centred, scaled columns, its penalty, the centred data, and the scale of the columns (p,)."""
+    X, y, offset, weights, loss, penalty, limits = arguments
+    data, penalty, size = prepare(X, y, weights, penalty, limits, intercept, standardize)
+    y, offset = (a if weights is None else silence(a, weights) for a in (y, offset))
+    one = jnp.asarray(float(intercept), X.dtype)
+    return Task(data.X, loss.encode(y, data.weights), offset, data.weights, one, loss), penalty, data, size
+
+
+@partial(jax.jit, static_argnames=("intercept", "standardize"))
+def lam_max_general(arguments: Arguments, *, intercept, standardize):
+    """The dual norm of the gradient at the null model."""
+    task, penalty, _, _ = _pose(arguments, intercept, standardize)
+    null = null_model(task, penalty)
+    _, slopes = working_point(task, null.point)
+    return penalty.dual_norm(-task.pull(slopes)[1:])

@@ -1,0 +1,77 @@
+"""Any loss in the space of a kernel: by the representer theorem, a linear model on a root of the Gram matrix."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from regjax.core.checks import check_strength
+from regjax.core.factors import jittered_cholesky
+from regjax.core.solution import Solution, Status, succeeded
+from regjax.losses import Loss
+from regjax.models.fit import fit
+from regjax.models.kernel_problem import KernelExpansion, check_kernel_samples
+from regjax.penalties import L2
+
+
+def kernel_fit(
+    kernel: Any,
+    X: Any,
+    y: Any,
+    loss: Loss,
+    lam: Any,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    intercept: bool = False,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    r"""Minimise Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + f(xᵢ)) + (λ/2)‖f‖² over the functions f of a kernel.
+
+    The minimiser is f(z) = Σᵢ k(z, xᵢ) αᵢ. With K = LLᵀ and α = L⁻ᵀw the problem is that of `fit` on the design L with
+    the penalty `L2(lam)`, whose certificate and derivatives are those of the answer. `kernel_ridge` is the closed form
+    for `Squared`.
+
+    Args:
+        kernel: of `regjax.kernels`, or a function of two points.
+        X: n points: (n, p), (n,) or a pytree of arrays with n in front.
+        y: as the loss takes it.
+        loss: from `regjax.losses`.
+        lam: λ > 0, a scalar.
+        weights: v (n,), non-negative; 1 if None.
+        offset: o, of the shape of y; 0 if None.
+        intercept: whether b, unpenalised, is fitted.
+        tol, max_iter: as in `fit`.
+
+    Returns:
+        A `Solution` whose `params` is a `KernelExpansion`: `loss.mean(params(Z))` predicts.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> x = jnp.linspace(-3, 3, 40)
+        >>> y = (jnp.abs(x) < 1).astype(float)  # no line separates these classes
+        >>> model = regjax.kernel_fit(regjax.kernels.RBF(1.0), x, y, regjax.losses.Logistic(), 0.1).params
+        >>> print(bool(jnp.all((model(x) > 0) == (y == 1))))
+        True
+
+    References:
+        Schölkopf, Herbrich & Smola, A generalized representer theorem, COLT 2001.
+    """
+    samples = check_kernel_samples(kernel, X, y, weights)
+    lam = check_strength("lam", lam, samples.Y.dtype)
+    lower, status = _root(samples.kernel, samples.X)
+    solution = fit(
+        lower, samples.per_target(samples.Y), loss, L2(lam), weights=samples.weights, offset=offset,
+        intercept=intercept, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+    coef = jax.scipy.linalg.solve_triangular(lower, solution.params.coef, lower=True, trans=1)
+    params = KernelExpansion(samples.kernel, samples.X, coef, solution.params.intercept)
+    found = jnp.where(succeeded(status), solution.status, status).astype(jnp.int32)
+    return Solution(params, found, solution.num_iter, solution.residual, solution.gap, solution.objective)
+
+
+@jax.jit
+def _root(kernel, X):
+    lower, _, status = jittered_cholesky(kernel.matrix(X))
+    return lower, jnp.where(succeeded(status), Status.CONVERGED, status)

@@ -1,0 +1,115 @@
+"""One place decides how a problem with a general loss is solved, and sends the lanes of `vmap` through it."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.lanes import map_problems, sees_lanes
+from regjax.losses import Loss
+from regjax.penalties import Penalty
+from regjax.solvers.accelerated import accelerated
+from regjax.solvers.interior_point import TAKES, interior_point
+from regjax.solvers.minimize import Solver
+from regjax.solvers.newton import is_quadratic, newton
+from regjax.solvers.proximal_newton import proximal_newton
+from regjax.solvers.run import Outcome
+from regjax.solvers.task import Task
+
+_BY_NAME: dict[str, Solver] = {
+    "newton": newton,
+    "proximal_newton": proximal_newton,
+    "fista": accelerated,
+    "interior_point": interior_point,
+}
+
+
+def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_targets: int) -> Solver:
+    """The solver that was asked for, or the default; raises `ValueError` where it does not fit.
+
+    `newton` serves quadratic penalties, `proximal_newton` convex ones that treat each target by itself, `fista` the
+    rest, and `interior_point` quantiles.
+    """
+    names, what = type(loss).__name__, type(penalty).__name__
+    apart = not loss.coupled and (num_targets == 1 or penalty.separable)
+    if solver is None:
+        if not loss.smooth:
+            solver = "interior_point"
+        elif is_quadratic(penalty):
+            solver = "newton"
+        else:
+            solver = "proximal_newton" if apart and penalty.convex else "fista"
+    found = _BY_NAME.get(solver) if isinstance(solver, str) else solver
+    if found is None or not callable(found):
+        raise ValueError(f"solver must be one of {', '.join(_BY_NAME)} for {names}, got {solver!r}")
+    if loss.smooth == (found is interior_point):
+        raise ValueError(f"interior_point is for Quantile, the other solvers for smooth losses: not for {names}")
+    if found is interior_point and (not isinstance(penalty, TAKES) or not (num_targets == 1 or penalty.separable)):
+        allowed = ", ".join(part.__name__ for part in TAKES)
+        raise ValueError(f"{names} is fitted with {allowed}, of one target or apart, and without limits: not {what}")
+    if found is newton and not is_quadratic(penalty):
+        raise ValueError(f"newton takes Zero, L2 and Tikhonov, not {what}: use proximal_newton or fista")
+    if found is proximal_newton and not (apart and penalty.convex):
+        raise ValueError(f"proximal_newton takes convex penalties of one target at a time: use fista for {what}")
+    return found
+
+
+def minimize_loss(
+    task: Task, penalty: Penalty, init: Array, *, solver: Solver, tol: Any, max_iter: int | None
+) -> Outcome:
+    """The point (p + 1, t) of least value; not differentiable.
+
+    A loss that treats targets alike, with a penalty that is a sum over coefficients, takes each target as a problem of
+    its own. Problems that share their data, as under `jax.vmap` over λ, are solved one after the other, each from the
+    solution before it (on accelerators all at once).
+    """
+    one = partial(_minimize, solver=solver, max_iter=max_iter)
+    t = init.shape[1]
+    if t == 1 or task.loss.coupled or not penalty.separable:
+        return one(task, penalty, init, tol)
+    shape = (init.shape[0] - 1, t)
+    each = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape).T[..., None], penalty)
+    targets = task._replace(y=task.y.T[..., None], offset=task.offset.T[..., None])
+    axes = Task(None, 0, 0, None, None, None)  # pyright: ignore[reportArgumentType]
+    out = jax.vmap(one, (axes, 0, 0, None))(targets, each, init.T[..., None], tol)
+    return out._replace(coef=out.coef[..., 0].T)
+
+
+def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: Solver, max_iter: int | None) -> Outcome:
+    numerics = {} if max_iter is None else {"max_iter": max_iter}
+
+    def in_turn(data, variants):
+        return _in_turn(partial(solver, **numerics), data, *variants)
+
+    @sees_lanes
+    def over_lanes(data, loss, penalty, init, tol):
+        return map_problems(in_turn, data, (loss, penalty, init, tol), rank=data[-1].ndim)
+
+    data = (task.X, task.y, task.offset, task.weights, task.one)
+    return over_lanes(*lax.stop_gradient((data, task.loss, penalty, init, tol)))
+
+
+def _in_turn(solver, data, loss, penalty, init, tol):
+    """Variants of one problem, each started from the solution before it where that is safe."""
+
+    def one(previous, variant):
+        loss, penalty, init, tol = variant
+        warm = penalty.convex and loss.convex
+        start = jnp.where(jnp.all(init == 0), previous, init) if warm else init
+        X, y, offset, weights, intercept = data
+        outcome = solver(Task(X, y, offset, weights, intercept, loss), penalty, start, tol=tol)
+        good = jnp.all(jnp.isfinite(outcome.coef))
+        return jnp.where(good, outcome.coef, 0), outcome
+
+    cold = jnp.zeros_like(init[0])
+    variants = (loss, penalty, init, tol)
+    if len(tol) == 1:
+        alone = jax.tree.map(lambda leaf: leaf[0], variants)
+        return jax.tree.map(lambda leaf: leaf[None], one(cold, alone)[1])
+    return lax.platform_dependent(
+        *variants,
+        cpu=lambda *variants: lax.scan(one, cold, variants)[1],
+        default=lambda *variants: jax.vmap(lambda *variant: one(cold, variant)[1])(*variants),
+    )

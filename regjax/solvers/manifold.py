@@ -1,0 +1,67 @@
+"""The equations that a solution fulfils along the manifold on which its penalty is smooth: for the last digits, and
+for derivatives.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.linalg import conjugate_gradients, solve_shifted
+from regjax.core.loop import iterate
+from regjax.penalties import Penalty
+from regjax.solvers.task import Null, Task, distance
+
+DENSE = 300  # unknowns up to which the Hessian is formed
+
+
+def stationarity(point: Array, theta: tuple[Task, Penalty]) -> Array:
+    """The gradient along the manifold; across it the coefficients, and without an intercept b, do not move."""
+    task, penalty = theta
+    w, at = point[1:], lax.stop_gradient(point[1:])
+    across = w - penalty.tangent(at, w)
+    inside = w - across + lax.stop_gradient(across)  # so that the Jacobian is symmetric
+    pull = task.pull(task.slopes(task.predictor(jnp.concatenate([point[:1], inside]))))
+    slope = pull[1:] + jax.grad(penalty.value)(inside)
+    first = pull[:1] + (1 - task.one) * point[:1]
+    return jnp.concatenate([first, penalty.tangent(at, slope) + across])
+
+
+def solve_on_manifold(aux: Any, theta: tuple[Task, Penalty], point: Array, rhs: Array) -> Array:
+    """The solution u of (∂F/∂point) u = rhs, F being the `stationarity`."""
+    del aux
+
+    def apply(u):
+        return jax.jvp(lambda point: stationarity(point, theta), (point,), (u,))[1]
+
+    size = point.size
+    if size > DENSE:
+        eps = float(jnp.finfo(point.dtype).eps)
+        return conjugate_gradients(apply, rhs, tol=max(eps**0.9, 1e-14), max_iter=min(4 * size, 1000))
+    basis = jnp.eye(size, dtype=point.dtype).reshape(size, *point.shape)
+    matrix = jax.vmap(apply)(basis).reshape(size, size)
+    matrix = (matrix + matrix.T) / 2
+    diagonal = jnp.diagonal(matrix)
+    scale = 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1))
+    scaled = matrix * scale[:, None] * scale
+    zero = jnp.zeros((), point.dtype)
+    return (scale * solve_shifted(scaled, scale * rhs.ravel(), zero)).reshape(point.shape)
+
+
+def polish_point(task: Task, penalty: Penalty, null: Null, point: Array) -> Array:
+    """Newton steps along the manifold for as long as they lower the residual; the point itself where they do not."""
+    scale = jnp.where(null.slope > 0, null.slope, 1)
+
+    def residual(point):
+        return distance(task, penalty, point, task.slopes(task.predictor(point))) / scale
+
+    def step(point):
+        move = solve_on_manifold(None, (task, penalty), point, -stationarity(point, (task, penalty)))
+        point = point + jnp.concatenate([task.one * move[:1], penalty.tangent(point[1:], move[1:])])
+        return point, residual(point)
+
+    error = residual(point)
+    eps = float(jnp.finfo(point.dtype).eps)
+    settled = error <= 1e-2  # else the manifold is not yet the right one
+    return iterate(step, point, tol=jnp.where(settled, eps, jnp.inf), max_iter=6, patience=1, error=error).state

@@ -1,0 +1,249 @@
+"""Any loss with any penalty: optimality, identities, hard cases, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import regjax
+from regjax import Status, losses
+from regjax.penalties import (
+    L1,
+    L2,
+    MCP,
+    ElasticNet,
+    Group,
+    L1Ball,
+    MultiTask,
+    NonNegative,
+    Slope,
+    Tikhonov,
+    TotalVariation,
+    Zero,
+)
+from tests.problems import assert_close, tolerance
+
+rng = np.random.default_rng(3)
+N, P = 40, 4
+X = rng.normal(size=(N, P)) + 0.5
+ETA = 0.2 + X @ np.array([0.8, -0.6, 0.0, 0.3])
+TARGETS = {
+    "real": ETA + rng.standard_t(3, size=N),
+    "class": (rng.random(N) < 1 / (1 + np.exp(-ETA))).astype(float),
+    "count": rng.poisson(np.exp(0.5 * ETA)).astype(float),
+    "positive": np.exp(0.3 * ETA) * rng.gamma(5, 0.2, size=N),
+}
+V = rng.uniform(0.5, 2, size=N)
+
+# every loss meets a penalty, and every kind of penalty a loss
+PAIRS = {
+    "logistic lasso": (losses.Logistic(), L1(1.5), "class"),
+    "probit group": (losses.Binomial("probit"), Group(1.0, [0, 0, 1, 1]), "class"),
+    "cloglog elastic net": (losses.Binomial("cloglog"), ElasticNet(1.0, 0.5), "class"),
+    "cauchit ridge": (losses.Binomial("cauchit"), L2(1.0), "class"),
+    "poisson total variation": (losses.Poisson(), TotalVariation(1.0), "count"),
+    "poisson tikhonov": (losses.Poisson(), Tikhonov(1.0, np.diff(np.eye(P), axis=0)), "count"),
+    "gamma log slope": (losses.Gamma("log"), Slope(np.array([2.0, 1.5, 1.0, 0.5])), "positive"),
+    "gamma inverse ridge": (losses.Gamma(), L2(1.0), "positive"),
+    "inverse gaussian ridge": (losses.InverseGaussian("log"), L2(0.5), "positive"),
+    "negative binomial lasso": (losses.NegativeBinomial(0.5), L1(1.0), "count"),
+    "tweedie in the positive quadrant": (losses.Tweedie(1.5), NonNegative(), "positive"),
+    "gaussian log ridge": (losses.Gaussian("log"), L2(1.0), "positive"),
+    "huber in a ball": (losses.Huber(0.7), L1Ball(0.8), "real"),
+    "log cosh lasso": (losses.LogCosh(), L1(2.0), "real"),
+    "bisquare": (losses.Bisquare(4.0), Zero(), "real"),
+    "three halves": (losses.Lp(1.5), L2(0.5), "real"),
+    "logistic with mcp": (losses.Logistic(), MCP(1.0, 20.0), "class"),
+}
+F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_optimality_recomputed(name):
+    """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
+    if name not in F32 and not jax.config.jax_enable_x64:
+        pytest.skip("asked in float64")
+    loss, penalty, kind = PAIRS[name]
+    y = TARGETS[kind]
+    fit = regjax.fit(X, y, loss, penalty, weights=V)
+    assert bool(fit.converged), Status(int(fit.status)).name
+    w = np.asarray(fit.params.coef, float)
+    eta = float(fit.params.intercept) + X @ w
+    slopes = V * np.asarray(loss.gradient(jnp.asarray(y), jnp.asarray(eta)), float)
+    scale = np.abs(slopes).sum()
+    assert abs(slopes.sum()) <= tolerance(1e-9, 1e-3) * scale
+    moved = np.asarray(penalty.prox(jnp.asarray(w - X.T @ slopes), 1.0), float)
+    assert np.abs(moved - w).max() <= tolerance(1e-8, 2e-3) * scale
+    value = np.sum(V * np.asarray(loss.value(jnp.asarray(y), jnp.asarray(eta)), float)) + float(
+        penalty.value(jnp.asarray(w))
+    )
+    assert_close(fit.objective, value, f64=1e-12, f32=1e-5)
+
+
+def both(fit):
+    return fit.params.coef, fit.params.intercept
+
+
+@pytest.mark.x64
+def test_weights_equal_repeated_rows_and_offsets_shift():
+    y = TARGETS["count"]
+    rows = np.array([*range(N), 2, 2])
+    weighted = regjax.poisson_regression(X, y, weights=np.where(np.arange(N) == 2, 3.0, 1.0))
+    assert_close(both(weighted), both(regjax.poisson_regression(X[rows], y[rows])))
+    shift = np.array([0.3, -0.2, 0.1, 0.4])
+    moved = regjax.poisson_regression(X, y, weights=V, offset=0.7 + X @ shift)
+    plain = regjax.poisson_regression(X, y, weights=V, offset=np.zeros(N))
+    assert_close((moved.params.coef + shift, moved.params.intercept + 0.7), both(plain))
+
+
+@pytest.mark.x64
+def test_solvers_agree():
+    y = TARGETS["class"]
+    one, two = (regjax.logistic_regression(X, y, L1(1.5), solver=s) for s in ("proximal_newton", "fista"))
+    assert_close(both(one), both(two), f64=1e-9)
+    one, two = (regjax.logistic_regression(X, y, L2(1.5), solver=s) for s in ("newton", "proximal_newton"))
+    assert_close(both(one), both(two), f64=1e-9)
+    assert_close(one.gap, 0.0, f64=1e-12, scale=1.0)
+
+
+@pytest.mark.x64
+def test_lam_max_is_where_the_first_coefficient_enters():
+    y = TARGETS["class"]
+    top = regjax.lam_max(X, y, loss=losses.Logistic(), weights=V)
+    fits = regjax.path(X, y, losses.Logistic(), L1(top * jnp.array([1.0001, 0.99])), weights=V)
+    assert bool(jnp.all(fits.params.coef[0] == 0))
+    assert int(jnp.sum(fits.params.coef[1] != 0)) == 1
+
+
+@pytest.mark.x64
+def test_targets_apart_and_together():
+    Y = np.column_stack([TARGETS["class"], 1 - TARGETS["class"], (X[:, 0] > 0.5) * 0.6 + 0.2])
+    apart = regjax.fit(X, Y, losses.Logistic(), L1(1.5))
+    for k in range(3):
+        one = regjax.fit(X, Y[:, k], losses.Logistic(), L1(1.5))
+        assert_close((apart.params.coef[:, k], apart.params.intercept[k]), both(one))
+    together = regjax.fit(X, Y, losses.Logistic(), MultiTask(2.0))
+    assert bool(together.converged)
+    assert float(together.gap) < 1e-10
+
+
+@pytest.mark.x64
+def test_two_classes_are_logistic():
+    """The symmetric coefficients are half of those of logistic regression, each with half the penalty."""
+    y = TARGETS["class"]
+    two = regjax.multinomial_regression(X, y.astype(int), L2(2.0))
+    one = regjax.logistic_regression(X, y, L2(1.0))
+    assert bool(two.converged)
+    assert_close(two.params.coef[:, 1] - two.params.coef[:, 0], one.params.coef, f64=1e-9)
+
+
+def test_separated_lanes_are_named_and_the_others_finish():
+    good = TARGETS["class"]
+    ys = jnp.asarray(np.stack([good, (X[:, 0] > 0.5).astype(float), np.zeros(N)]))
+    fits = jax.vmap(lambda y: regjax.logistic_regression(X, y))(ys)
+    assert [Status(int(s)).name for s in fits.status] == ["CONVERGED", "SEPARATED", "SEPARATED"]
+    alone = regjax.logistic_regression(X, good)
+    assert_close(fits.params.coef[0], alone.params.coef)
+    with pytest.raises(regjax.FitError, match="no minimum"):
+        regjax.check(fits)
+
+
+@pytest.mark.once
+def test_hard_cases():
+    counts = TARGETS["count"]
+    assert Status(int(regjax.poisson_regression(X, 0 * counts).status)).name == "SEPARATED"
+    far = regjax.poisson_regression(1e4 * X, counts)
+    assert_close(1e4 * far.params.coef, regjax.poisson_regression(X, counts).params.coef, f64=1e-8)
+    # η = 0 is outside of the domain of 1/μ
+    rows = np.abs(X) + 0.1
+    start = regjax.gamma_regression(rows, 1 / (rows @ np.ones(P)), intercept=False)
+    assert bool(start.converged)
+    assert_close(start.params.coef, np.ones(P), f64=1e-8)
+
+
+@pytest.mark.once
+def test_y_outside_of_the_domain():
+    bad = TARGETS["class"] + 1
+    with pytest.raises(ValueError, match="y of Binomial takes values from 0 to 1"):
+        regjax.logistic_regression(X, bad)
+    with pytest.raises(ValueError, match="y of Gamma takes positive values"):
+        regjax.gamma_regression(X, -TARGETS["positive"])
+    inside = jax.jit(lambda y: regjax.logistic_regression(X, y))(jnp.asarray(bad))
+    assert Status(int(inside.status)).name == "INVALID"
+    assert bool(jnp.all(jnp.isnan(inside.params.coef)))
+    # a sample of weight 0 may hold anything
+    v = np.where(np.arange(N) == 0, 0.0, 1.0)
+    y = TARGETS["class"]
+    kept = regjax.logistic_regression(X, np.where(v > 0, y, 9.0), L2(1.0), weights=v)
+    assert_close(both(kept), both(regjax.logistic_regression(X, y, L2(1.0), weights=v)))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: regjax.quantile_regression(X, ETA, 0.5, Group(1.0, [0, 0, 1, 1])), "Quantile is fitted with Zero, L1"),
+        (lambda: regjax.quantile_regression(X, ETA, 1.5), "tau of Quantile must be between 0.0 and 1.0"),
+        (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="newton"), "newton takes Zero, L2 and Tikhonov"),
+        (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="magic"), "solver must be one of newton"),
+        (lambda: regjax.fit(X, ETA, "squared", L1(1.0)), "loss must be a loss of regjax.losses"),
+        (lambda: regjax.huber_regression(X, ETA, -1.0), "delta of Huber must be between"),
+        (lambda: regjax.lp_regression(X, ETA, 3), "p must be from 1 to 2"),
+        (lambda: regjax.robust_regression(X, ETA, psi="hampel"), "psi must be one of huber, bisquare"),
+        (lambda: regjax.fit(X, ETA, losses.Multinomial(), L2(1.0)), "y of Multinomial takes one row"),
+        (lambda: regjax.fit(X, ETA, losses.Cox(), L2(1.0)), "y of Cox takes two columns"),
+        (lambda: regjax.logistic_regression(X, TARGETS["class"], link="log"), "link of Binomial must be one of"),
+    ],
+)
+def test_refusals_say_why(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.x64
+def test_absolute_errors_are_a_linear_program():
+    y = TARGETS["real"]
+    fit = regjax.lp_regression(X, y, 1, L1(2.0))
+    cost = np.concatenate([[0, 0], 2.0 * np.ones(2 * P), np.ones(2 * N)])
+    ones = np.ones((N, 1))
+    rows = np.hstack([ones, -ones, X, -X, np.eye(N), -np.eye(N)])
+    assert_close(fit.objective, linprog(cost, A_eq=rows, b_eq=y, method="highs").fun, f64=1e-9)
+    assert bool(jnp.isnan(jax.grad(lambda y: regjax.lp_regression(X, y, 1, L1(2.0)).params.coef[0])(jnp.asarray(y))[0]))
+    assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
+
+
+@pytest.mark.x64
+def test_derivatives_of_solutions():
+    """Central differences along random directions in y, X and λ, for a coupled loss and one that couples samples."""
+    time, event = jnp.asarray(rng.exponential(size=N)), jnp.asarray((rng.random(N) < 0.7).astype(float))
+    shares = jnp.asarray(rng.dirichlet(np.ones(3), size=N))
+    fits = (
+        lambda X, lam: regjax.cox_regression(X, time, event, L1(lam)).params.coef,
+        lambda X, lam: regjax.multinomial_regression(X, shares, L2(lam)).params.coef,
+    )
+    args = (jnp.asarray(X), jnp.array(1.5))
+    direction = (jnp.asarray(rng.normal(size=X.shape)), jnp.array(0.3))
+    for fit in map(jax.jit, fits):
+        _, forward = jax.jvp(fit, args, direction)
+        h = 1e-5
+        up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True))) for s in (1, -1))
+        assert_close(forward, (up - down) / (2 * h), f64=1e-6)
+
+
+@pytest.mark.x64
+def test_sandwich_and_pytrees():
+    y = TARGETS["class"]
+    fit = regjax.logistic_regression(X, y, weights=V)
+    result = regjax.inference(X, y, fit, losses.Logistic(), weights=V)
+    Z = np.column_stack([np.ones(N), X])
+    mu = 1 / (1 + np.exp(-np.asarray(fit.params(X))))
+    bread = np.linalg.inv(Z.T @ (V * mu * (1 - mu) * Z.T).T)
+    meat = Z.T @ ((V * (mu - y))[:, None] ** 2 * Z)
+    assert_close(result.covariance, bread, f64=1e-9)
+    assert_close(result.sandwich, bread @ meat @ bread, f64=1e-9)
+    tree = {"a": X[:, 0], "b": X[:, 1:]}
+    other = regjax.logistic_regression(tree, y, weights=V)
+    assert_close(other.params.coef["b"], fit.params.coef[1:])
+    errors = regjax.inference(tree, y, other, losses.Logistic(), weights=V).standard_errors
+    assert_close(errors.coef["b"], result.standard_errors.coef[1:])
