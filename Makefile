@@ -8,12 +8,15 @@ export JAX_PLATFORMS ?= cpu
 # the time. Doctests, demo and benches run what users run.
 QUICK := XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
-.PHONY: demo test lint types test64 test32 doctest bench-tiny bench peers clean
+.PHONY: demo test test-all lint types test64 test32 doctest bench-tiny bench peers clean
 
 demo: $(READY)
 	$(BIN)/python -m regjax demo
 
 test: lint types test64 test32 doctest bench-tiny
+
+test-all:
+	REGJAX_TEST_SLOW=1 $(MAKE) test
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
+SLOW = os.environ.get("REGJAX_TEST_SLOW", "0") == "1"
 X64 = os.environ.get("REGJAX_TEST_X64", "1") == "1"
 jax.config.update("jax_enable_x64", X64)
 _finished = itertools.count(1)
@@ -18,6 +19,8 @@ def pytest_collection_modifyitems(config, items):
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker) and not X64:
                 item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker("slow") and not SLOW:
+            item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
         if hasattr(item, "callspec") and "name" in item.callspec.params:
             # one worker for one model, so that its tests share what it has compiled
             item.add_marker(pytest.mark.xdist_group(str(item.callspec.params["name"])))
@@ -25,6 +28,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "x64: a statement about float64, skipped in the float32 run")
+    config.addinivalue_line("markers", "slow: repeats what quicker tests cover, run by `make test-all`")
     config.addinivalue_line("markers", "once: does not depend on the precision, skipped in the float32 run")
 
 

@@ -5,11 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.problems import CASES, MODELS, ONE, SHAPES, assert_close, problem, tolerance
+from tests.problems import CASES, MODELS, ONE, RELATIVES, SHAPES, assert_close, problem, tolerance
 
 cases = pytest.mark.parametrize(("name", "shape"), CASES)
 # what does not depend on the form of the solution is asked once of each model
-once_each = pytest.mark.parametrize(("name", "shape"), ONE)
+once_each = pytest.mark.parametrize(
+    ("name", "shape"), [pytest.param(*case, marks=pytest.mark.slow) if case[0] in RELATIVES else case for case in ONE]
+)
 LAMS = jnp.array([0.3, 1.0, 2.5])
 SCORES = ("kernel_loo_residuals", "kernel_gcv", "nadaraya_watson_loo")
 
