@@ -139,6 +139,7 @@ SPECTRAL = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SPECTRAL)
 def test_random_features_have_the_kernel_as_their_mean(name):
     basis = bases.RandomFeatures(SPECTRAL[name], 10_000, jax.random.key(1))

@@ -76,12 +76,14 @@ def test_kernels_with_the_same_fields_are_different_trees():
     assert all(a != b for i, a in enumerate(structures) for b in structures[:i])
 
 
+@pytest.mark.once
 @every
 def test_positive_definite_on_a_sample(name):
     assert bool(is_positive_definite(KERNELS[name], X)) == (name != "Sigmoid")
     assert KERNELS[name].positive_definite == (name != "Sigmoid")
 
 
+@pytest.mark.once
 def test_the_ramp_is_no_kernel():
     x = jnp.linspace(0, 3, 10)
     assert not bool(is_positive_definite(lambda x, z: jnp.maximum(0, x - z), x))
@@ -150,6 +152,7 @@ def test_hyperparameter_derivatives(name):
             assert_close(gradient[index], finite, f64=1e-7, scale=float(jnp.abs(finite)) + 1)
 
 
+@pytest.mark.once
 @every
 def test_hyperparameter_derivatives_at_a_point_alone_are_finite(name):
     kernel = jax.tree.map(jnp.asarray, KERNELS[name])
@@ -181,6 +184,7 @@ def test_input_derivatives_where_points_are_equal(name, columns):
     assert_close(trace, jnp.zeros((2, columns)), scale=1, f64=1e-13, f32=1e-4)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("kernel", "curvature"),
     [
@@ -214,12 +218,14 @@ def test_input_derivatives_of_the_matrix(name, columns):
     assert_close(forward, finite, f64=1e-7, floor=1e-2)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("make", [RBF, Laplace, Exponential, Matern32, Matern52, RationalQuadratic])
 def test_a_scale_per_input_is_scaled_inputs(make):
     scale = jnp.array([0.5, 1.0, 3.0])
     assert_close(gram(make(scale), X, Z), gram(make(1.0), X / scale, Z / scale), f64=1e-14, f32=1e-6)
 
 
+@pytest.mark.once
 def test_periodic_repeats_and_is_a_product_over_inputs():
     kernel = Periodic(jnp.array([0.7, 0.9, 1.1]), jnp.array([1.0, 2.0, 3.0]))
     assert_close(gram(kernel, X + jnp.array([3.0, -4.0, 9.0]), Z), gram(kernel, X, Z), f64=1e-12, f32=1e-4)
@@ -230,12 +236,14 @@ def test_periodic_repeats_and_is_a_product_over_inputs():
     assert_close(gram(kernel, X, Z), apart, f64=1e-13, f32=1e-5)
 
 
+@pytest.mark.once
 def test_limits():
     assert_close(gram(RationalQuadratic(0.8, 1e8), X), gram(RBF(0.8), X), f64=1e-6, f32=1e-4)
     assert_close(gram(Laplace(0.8), X[:, 0]), gram(Exponential(0.8), X[:, 0]), f64=1e-14, f32=1e-6)
     assert_close(gram(RBF(1e6), X), jnp.ones((9, 9)), f64=1e-10, f32=1e-6)
 
 
+@pytest.mark.once
 def test_algebra():
     a, b = RBF(0.8), Linear()
     K, L = gram(a, X, Z), gram(b, X, Z)
@@ -262,6 +270,7 @@ class Rotation:
         return self.matrix @ x
 
 
+@pytest.mark.once
 def test_maps_of_the_inputs():
     f = lambda x: x[0] + 2  # noqa: E731
     assert_close(gram(warp(RBF(1.0), f), X, Z), f(X.T)[:, None] * gram(RBF(1.0), X, Z) * f(Z.T), f32=1e-5)
@@ -279,6 +288,7 @@ def test_maps_of_the_inputs():
     assert_close(gram(sum_of_leaves, tree, other), expected, f32=1e-5)
 
 
+@pytest.mark.once
 def test_a_map_with_parameters_has_their_gradient():
     rotation = Rotation(jnp.asarray(rng.normal(size=(2, 3))))
     assert_close(
@@ -289,6 +299,7 @@ def test_a_map_with_parameters_has_their_gradient():
     assert_close(by_kernel, by_hand, f32=1e-4)
 
 
+@pytest.mark.once
 @every
 def test_pytree_points_equal_the_ravelled_matrix(name):
     if name in ("warp", "on a function"):
@@ -302,6 +313,7 @@ def test_pytree_points_equal_the_ravelled_matrix(name):
     assert_close(gram(kernel, tree, other), gram(KERNELS[name], X, Z), f64=1e-14, f32=1e-6)
 
 
+@pytest.mark.once
 def test_white_noise_goes_by_index():
     twice = jnp.concatenate([X[:2], X[:1]])
     kernel = RBF(1.0) + White(0.3)
@@ -312,6 +324,7 @@ def test_white_noise_goes_by_index():
     assert_close(gram_matvec(2 * kernel * kernel, twice, None, jnp.eye(3)), gram(2 * kernel * kernel, twice), f32=1e-6)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("block", "targets"), [(1, 3), (17, 4), (10_000, 6)])
 def test_blocked_products(block, targets, monkeypatch):
     """The number of targets is one that no other test has: what is compiled knows its block."""
@@ -325,10 +338,12 @@ def test_blocked_products(block, targets, monkeypatch):
     assert_close(blocked, whole, f32=1e-4)
 
 
+@pytest.mark.once
 def test_blocked_product_with_a_vector():
     assert_close(gram_matvec(RBF(0.9), X, Z, jnp.arange(5.0)), gram(RBF(0.9), X, Z) @ jnp.arange(5.0), f32=1e-5)
 
 
+@pytest.mark.once
 def test_vmap_over_hyperparameters():
     scales = jnp.array([0.5, 1.0, 2.0])
     grid = jax.vmap(lambda s: gram(2.0 * Matern52(s), X, Z))(scales)

@@ -21,11 +21,9 @@ V = jnp.asarray(rng.uniform(0.5, 2, size=N)).at[5].set(0.0)
 Z = jnp.asarray(rng.normal(size=(7, 2)))
 KERNEL = 1.5 * Matern32(1.0)
 LAMS = jnp.array([0.1, 1.0])
-both = pytest.mark.parametrize("intercept", [False, True])
 
 
-@both
-@pytest.mark.parametrize("lam", [0.05, LAMS], ids=["one", "per target"])
+@pytest.mark.parametrize(("lam", "intercept"), [(0.05, False), (LAMS, True)], ids=["one", "per target"])
 def test_conjugate_gradients_are_exact(lam, intercept):
     keywords = {"weights": V, "intercept": intercept}
     exact = regjax.kernel_ridge(KERNEL, X, Y, lam, **keywords)
@@ -42,6 +40,7 @@ def test_conjugate_gradients_are_exact(lam, intercept):
     assert np.linalg.norm(left) < tolerance(1e-9, 1e-3) * np.linalg.norm(np.asarray(Y))
 
 
+@pytest.mark.once
 def test_the_preconditioner_saves_iterations():
     counts = [
         int(regjax.kernel_ridge(RBF(1.0), X, Y, 1e-2, solver="cg", landmarks=rank, tol=1e-4).num_iter)
@@ -50,6 +49,7 @@ def test_the_preconditioner_saves_iterations():
     assert counts[1] < counts[0] / 2
 
 
+@pytest.mark.once
 def test_conjugate_gradients_know_white_noise_and_say_when_they_stop_short():
     kernel = KERNEL + White(0.2)
     exact = regjax.kernel_ridge(kernel, X, Y, 0.1)
@@ -60,9 +60,8 @@ def test_conjugate_gradients_know_white_noise_and_say_when_they_stop_short():
     assert float(short.residual) > 1e-3
 
 
-@both
-def test_nystrom_with_all_points_is_exact_and_with_few_is_ridge_on_the_basis(intercept):
-    keywords = {"weights": V, "intercept": intercept}
+def test_nystrom_with_all_points_is_exact_and_with_few_is_ridge_on_the_basis():
+    keywords = {"weights": V, "intercept": True}
     exact = regjax.kernel_ridge(KERNEL, X, Y, LAMS, **keywords)
     fit = regjax.check(regjax.kernel_ridge(KERNEL, X, Y, LAMS, solver="nystrom", landmarks=X, **keywords))
     assert_close(fit.params(Z), exact.params(Z), f64=1e-7, f32=5e-3)
@@ -75,6 +74,7 @@ def test_nystrom_with_all_points_is_exact_and_with_few_is_ridge_on_the_basis(int
     assert_close(few.objective, ridge.objective, f64=1e-8, f32=2e-3)
 
 
+@pytest.mark.once
 def test_nystrom_in_blocks(monkeypatch):
     three = jnp.concatenate([Y, Y[:, :1]], axis=1)  # a shape that is compiled for this block
     whole = regjax.kernel_ridge(KERNEL, X, Y, 0.1, solver="nystrom", landmarks=X[:9], weights=V)
@@ -130,6 +130,7 @@ def test_bad_arguments_are_named(keywords, message):
         regjax.kernel_ridge(KERNEL, X, Y, 1.0, **keywords)
 
 
+@pytest.mark.once
 def test_bad_data_have_their_status():
     with pytest.raises(ValueError, match="lam must be positive with solver 'cg'"):
         regjax.kernel_ridge(KERNEL, X, Y, 0.0, solver="cg")

@@ -58,8 +58,7 @@ def test_equals_the_formula(intercept):
     assert float(fit.residual) < tolerance(1e-13, 1e-5)
 
 
-@both
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("intercept", "weighted"), [(False, False), (True, True)])
 def test_leave_one_out_is_n_refits(intercept, weighted):
     v = V if weighted else np.ones(N)
     keywords = {"weights": V} if weighted else {}
@@ -85,6 +84,7 @@ def test_leave_one_out_with_duplicates_and_no_regularization():
         assert_close(errors[jnp.array([0, N])], jnp.array([y[0] - 3, 3 - y[0]]), f64=1e-5, f32=2e-2)
 
 
+@pytest.mark.once
 @both
 def test_linear_kernel_is_ridge(intercept):
     kernel = regjax.kernel_ridge(Linear(), X, Y, LAMS, weights=V, intercept=intercept)
@@ -97,6 +97,7 @@ def test_linear_kernel_is_ridge(intercept):
     assert_close(gcv, regjax.gcv(X, Y, LAMS, weights=V, intercept=intercept), f32=1e-3)
 
 
+@pytest.mark.once
 def test_wide_bandwidth_is_a_shrunken_mean():
     """Bandwidth → ∞: f → Σy/(n + λ)."""
     fit = regjax.kernel_ridge(RBF(1e5), X, Y[:, 0], 2.0)
@@ -123,6 +124,7 @@ def test_interpolant_of_minimum_norm():
     assert_close(sound.params(X), Y, f64=1e-9, f32=1e-3)
 
 
+@pytest.mark.once
 @both
 def test_gcv_and_likelihood_equal_numpy(intercept):
     K, v, y, lam = np.asarray(gram(KERNEL, X), float), np.asarray(V, float), np.asarray(Y[:, 0], float), 0.5
@@ -143,18 +145,16 @@ def test_gcv_and_likelihood_equal_numpy(intercept):
     assert_close(grid[1, 0], value, f32=1e-4)
 
 
-@both
-def test_gradient_descent_is_iterating(intercept):
+@pytest.mark.once
+def test_gradient_descent_is_iterating():
     K, v, y = np.asarray(gram(KERNEL, X), float), np.asarray(V, float), np.asarray(Y[:, 0], float)
     step = 0.1
-    alpha, b = np.zeros(N), 0.0
+    alpha = np.zeros(N)
     for _ in range(30):
-        if intercept:
-            b = v @ (y - K @ alpha) / v.sum()
-        alpha = alpha + step * v * (y - b - K @ alpha)
-    if intercept:
         b = v @ (y - K @ alpha) / v.sum()
-    fit = regjax.kernel_gradient_descent(KERNEL, X, Y[:, 0], step, 30, weights=V, intercept=intercept)
+        alpha = alpha + step * v * (y - b - K @ alpha)
+    b = v @ (y - K @ alpha) / v.sum()
+    fit = regjax.kernel_gradient_descent(KERNEL, X, Y[:, 0], step, 30, weights=V, intercept=True)
     assert_close(fit.params.coef, alpha, f32=1e-4)
     assert_close(fit.params.intercept, b, f32=1e-4, scale=1.0)
     assert int(fit.status) == Status.CONVERGED
@@ -221,12 +221,14 @@ def test_bad_and_extreme_data():
     assert int(status(X, -1.0)) == Status.INVALID
 
 
+@pytest.mark.once
 def test_an_indefinite_kernel_is_reported():
     fit = regjax.kernel_ridge(Sigmoid(2.0, -1.0), X, Y, 1.0)
     assert int(fit.status) == Status.NOT_POSITIVE_DEFINITE
     assert int(regjax.kernel_ridge(lambda x, z: jnp.vdot(x, z), X, Y, 1.0).status) == Status.CONVERGED
 
 
+@pytest.mark.once
 def test_a_batch_of_models_is_called_with_vmap():
     fits = jax.vmap(lambda lam: regjax.kernel_ridge(KERNEL, X, Y[:, 0], lam))(LAMS)
     each = jax.vmap(lambda model, Z: model(Z), (0, None))(fits.params, Z)
