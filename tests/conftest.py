@@ -1,5 +1,6 @@
 """The suite runs in float64, and again in float32 with REGJAX_TEST_X64=0."""
 
+import gc
 import itertools
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 SLOW = os.environ.get("REGJAX_TEST_SLOW", "0") == "1"
 X64 = os.environ.get("REGJAX_TEST_X64", "1") == "1"
 jax.config.update("jax_enable_x64", X64)
+gc.set_threshold(200_000, 50, 100)  # traced programs are many objects that live: looking through them takes time
 _finished = itertools.count(1)
 
 
@@ -36,6 +38,7 @@ def pytest_runtest_teardown(item):
     # every compiled program holds memory maps, and a process may have only so many (vm.max_map_count)
     if next(_finished) % 10 == 0 and _memory_maps() > 20_000:
         jax.clear_caches()
+        gc.collect()
 
 
 def _memory_maps():
