@@ -209,7 +209,8 @@ def _from_starts(
 
     everyone = jnp.ones(len(starts), bool)
     if not race:
-        return follow_all(*on(None), tol, (everyone, starts, None)), jnp.zeros(len(starts), jnp.int32)
+        function, size = on(None)
+        return follow_all(function, size, tol, (everyone, starts, None)), jnp.zeros(len(starts), jnp.int32)
     function, size = on(subset)
     screened = follow_all(function, size, jnp.maximum(tol, 1e-3), (everyone, starts, None))
     order = jnp.argsort(screened.value)  # nan and inf last
