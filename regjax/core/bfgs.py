@@ -38,7 +38,7 @@ class Rival(NamedTuple):
     """A minimum that is known, with its second derivative: a run that comes into its bowl or stays behind is dropped.
 
     A run is in the bowl where its value, and its slope on the line to the rival, are those of the rival's parabola.
-    It stays behind where four times the fall that its own model expects would not bring it below the rival.
+    It stays behind where, after eight steps, ten times the fall that its own model expects would not bring it below.
     """
 
     value: Array
@@ -51,7 +51,7 @@ class Rival(NamedTuple):
         rise = away @ self.curvature @ away
         above, slope = state.value - self.value, state.gradient @ away
         bowl = (above >= 0) & (above < rise) & (rise < 4 * above) & (slope > rise / 2) & (slope < 2 * rise)
-        behind = (state.accepted >= 4) & (above + 2 * (downhill @ state.gradient) > 0)
+        behind = (state.accepted >= 8) & (above + 5 * (downhill @ state.gradient) > 0)
         return bowl | behind
 
 

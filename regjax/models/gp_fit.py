@@ -56,6 +56,7 @@ def gp_fit(
     mean: Any = None,
     weights: Any = None,
     restarts: int = 10,
+    race: bool = True,
     key: Array | None = None,
     fixed: Any = None,
     bounds: Any = None,
@@ -78,6 +79,8 @@ def gp_fit(
         noise: σ², a scalar, fitted too; one per sample (n,) is known and held.
         mean: a number or one per target, fitted; a function of points, whose leaves are fitted; zero if None.
         restarts: how many starts, the given values among them; the others are drawn around them, or within `bounds`.
+        race: whether starts are screened and dropped. False follows each to its end on all data: several times the
+            evaluations, and where there are many maxima of about one height sometimes a better one.
         key: of the starts' random numbers; `jax.random.key(0)` if None.
         fixed: which to hold: a dictionary with keys among "kernel", "noise", "mean". A value is True, or like its part
             with True or False for each hyperparameter: `{"kernel": True * RBF(False)}`.
@@ -115,7 +118,7 @@ def gp_fit(
     layout = layout_of(tree, fixed)
     tol = float(jnp.finfo(dtype).eps) ** 0.4 if tol is None else tol
     result = _fit(
-        layout, objective, int(max_iter), restarts, tree, samples.X, samples.Y, samples.weights,
+        layout, objective, race, int(max_iter), restarts, tree, samples.X, samples.Y, samples.weights,
         search_of(layout, tree, bounds, samples.Y), priors_of(priors, tree), jnp.asarray(tol, dtype),
         jax.random.key(0) if key is None else key,
     )  # fmt: skip
@@ -148,8 +151,8 @@ def _left_out(data, factor, Y):
 OBJECTIVES = {"likelihood": _likelihood, "leave_one_out": _left_out}
 
 
-@partial(jax.jit, static_argnames=("layout", "objective", "max_iter", "restarts"))
-def _fit(layout: Layout, objective, max_iter, restarts, tree, X, Y, weights, search: Search, priors, tol, key):
+@partial(jax.jit, static_argnames=("layout", "objective", "race", "max_iter", "restarts"))
+def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weights, search: Search, priors, tol, key):
     place, order = jax.random.split(key)
     theta = layout.pack(tree)
     share = jax.random.uniform(place, (restarts - 1, len(theta)), theta.dtype)
@@ -175,7 +178,7 @@ def _fit(layout: Layout, objective, max_iter, restarts, tree, X, Y, weights, sea
 
             return jax.value_and_grad(value), jnp.asarray(data[1].size, theta.dtype)
 
-        return _from_starts(on, starts, lower, upper, subset, tol, max_iter)
+        return _from_starts(on, starts, lower, upper, subset, tol, max_iter, race)
 
     found, screening = lane_by_lane(one)(tree, X, Y, weights, starts, search.lower, search.upper, subset, priors, tol)
     value = jnp.where(jnp.isnan(found.value), jnp.inf, found.value)
@@ -185,32 +188,38 @@ def _fit(layout: Layout, objective, max_iter, restarts, tree, X, Y, weights, sea
     return jax.tree.map(lambda a: a[best], ends), summary, best
 
 
-def _from_starts(on: Any, starts: Array, lower: Array, upper: Array, subset: Array | None, tol: Array, max_iter: int):
+def _from_starts(
+    on: Any, starts: Array, lower: Array, upper: Array, subset: Any, tol: Array, max_iter: int, race: bool
+):
     """Minimise from every start: a `Minimum` with starts in front, and the evaluations of screening."""
 
-    def race(function, size, tol, lanes):
+    def follow_all(function, size, tol, lanes):
         """Minimise in each lane (whether to, start, curvature), the best so far being a rival to the next."""
 
         def follow(rival, lane):
             active, start, curvature = lane
             end = minimize_box(
                 function, start, lower, upper, scale=size, tol=tol, max_iter=max_iter, curvature=curvature,
-                rival=rival, active=active,
+                rival=rival if race else None, active=active,
             )  # fmt: skip
             best = Rival(end.value, end.point, end.curvature)
             return jax.tree.map(lambda a, b: jnp.where(end.value < rival.value, a, b), best, rival), end
 
         return lax.scan(follow, nobody(starts[0]), lanes)[1]
 
+    everyone = jnp.ones(len(starts), bool)
+    if not race:
+        function, size = on(None)
+        return follow_all(function, size, tol, (everyone, starts, None)), jnp.zeros(len(starts), jnp.int32)
     function, size = on(subset)
-    screened = race(function, size, jnp.maximum(tol, 1e-3), (jnp.ones(len(starts), bool), starts, None))
+    screened = follow_all(function, size, jnp.maximum(tol, 1e-3), (everyone, starts, None))
     order = jnp.argsort(screened.value)  # nan and inf last
     screened = jax.tree.map(lambda a: a[order], screened)
     twin = jnp.any(jnp.tril(jnp.abs(screened.value[:, None] - screened.value) < 0.01, -1), axis=1)
     behind = screened.value > screened.value[0] + 0.1 * size
     active = (screened.status != Status.DROPPED) & jnp.isfinite(screened.value) & ~twin & ~behind
     function, whole = on(None)
-    ends = race(function, whole, tol, (active, screened.point, screened.curvature * (whole / size)))
+    ends = follow_all(function, whole, tol, (active, screened.point, screened.curvature * (whole / size)))
     failed = screened.status == Status.NON_FINITE
     ends = ends._replace(status=jnp.where(failed, screened.status, ends.status))
     back = jnp.argsort(order)

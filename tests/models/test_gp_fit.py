@@ -94,6 +94,13 @@ def test_leave_one_out_objective():
     assert float(fit.objective) <= float(-jnp.sum(FIT(X, y).params.loo().log_density)) + 1e-3
 
 
+def test_without_a_race_every_start_is_followed():
+    fit = regjax.gp_fit(KERNEL, X, y, 0.1, restarts=3, race=False)
+    assert int(jnp.sum(fit.starts.num_screening)) == 0
+    assert Status.DROPPED not in fit.starts.status.tolist()
+    assert float(fit.objective) <= float(FIT(X, y).objective) + tolerance(1e-6, 1e-2)
+
+
 def test_screening_on_a_part_of_the_data():
     data = jnp.asarray(rng.uniform(size=(300, 1)))
     targets = jnp.sin(12 * data[:, 0]) + 0.3 * jnp.asarray(rng.normal(size=300))
