@@ -1,5 +1,6 @@
 """The suite runs in float64, and again in float32 with REGJAX_TEST_X64=0."""
 
+import collections
 import gc
 import itertools
 import os
@@ -17,10 +18,17 @@ _finished = itertools.count(1)
 
 def pytest_collection_modifyitems(config, items):
     reasons = {"x64": "a statement about float64", "once": "does not depend on the precision"}
+    seen = collections.Counter()
     for item in items:
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker) and not X64:
                 item.add_marker(pytest.mark.skip(reason=reason))
+        sample = item.get_closest_marker("sample")
+        if sample is not None:
+            place = (item.path, item.originalname)
+            seen[place] += 1
+            if seen[place] % sample.args[0] != 1:
+                item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not SLOW:
             item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
         if hasattr(item, "callspec") and "name" in item.callspec.params:
@@ -31,6 +39,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     config.addinivalue_line("markers", "x64: a statement about float64, skipped in the float32 run")
     config.addinivalue_line("markers", "slow: repeats what quicker tests cover, run by `make test-all`")
+    config.addinivalue_line("markers", "sample(k): every k-th of its cases runs, all by `make test-all`")
     config.addinivalue_line("markers", "once: does not depend on the precision, skipped in the float32 run")
 
 

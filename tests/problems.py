@@ -210,6 +210,7 @@ ONE = [(name, model.shapes[k % len(model.shapes)]) for k, (name, model) in enume
 # what is made of the others: asked for lanes and derivatives on every change, for the rest by `make test-all`
 RELATIVES = (
     "multi_kernel_ridge", "kernel_gcv", "kernel_ridge by cg", "lasso_ball", "sparse_group_lasso", "multitask_lasso",
-    "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path",
+    "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path", "logistic lasso", "huber ridge",
+    "elastic_net within limits", "nadaraya_watson_loo", "ridge without intercept", "loo_score", "gcv", "max_step",
 )  # fmt: skip
 CASES = ONE + [(name, shape) for name in BOTH for shape in MODELS[name].shapes if (name, shape) not in ONE]

@@ -8,6 +8,9 @@ import pytest
 from tests.problems import CASES, MODELS, ONE, RELATIVES, SHAPES, assert_close, problem, tolerance
 
 cases = pytest.mark.parametrize(("name", "shape"), CASES)
+quick = pytest.mark.parametrize(
+    ("name", "shape"), [pytest.param(*case, marks=pytest.mark.slow) if case[0] in RELATIVES else case for case in CASES]
+)
 # what does not depend on the form of the solution is asked once of each model
 once_each = pytest.mark.parametrize(
     ("name", "shape"), [pytest.param(*case, marks=pytest.mark.slow) if case[0] in RELATIVES else case for case in ONE]
@@ -29,7 +32,7 @@ def test_vmap_over_lam_equals_loop(name, shape):
 
 
 @pytest.mark.once
-@cases
+@quick
 def test_vmap_over_data_sets_equals_loop(name, shape):
     fit = MODELS[name].fit
     sets = [problem(*SHAPES[shape], seed=seed) for seed in range(3)]

@@ -30,6 +30,7 @@ def family(case):
     return losses.NegativeBinomial(1 / 1.3) if name.startswith("Negative") else losses.Binomial(link)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLM)
 def test_equals_r_glm(name):
@@ -96,6 +97,7 @@ def glmnet_arguments(case):
     return X / size, size, y, n * lams * alpha, n * lams * (1 - alpha), factors, options
 
 
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_equals_glmnet(name):
@@ -112,6 +114,7 @@ MULTINOMIAL = [name for name, case in GLMNET.items() if case["family"] == "multi
 COX = [name for name, case in GLMNET.items() if case["family"] == "cox"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", MULTINOMIAL)
 def test_multinomial_equals_glmnet(name):
@@ -130,6 +133,7 @@ def test_multinomial_equals_glmnet(name):
     assert float(fits.gap.max()) < 1e-10
 
 
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", COX)
 def test_cox_equals_glmnet(name):
@@ -173,6 +177,7 @@ def split(name):
     return np.column_stack([data[n] for n in kept]), np.asarray(data[RESPONSE[name]]), data
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", RLM)
 def test_equals_rlm(name):
@@ -190,6 +195,7 @@ def test_equals_rlm(name):
 QUANTREG = reference("quantreg_reference.json")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", QUANTREG)
 def test_equals_quantreg(name):

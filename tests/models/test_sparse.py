@@ -69,6 +69,7 @@ FAMILY = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.x64
 def test_solvers_agree_on_the_family(name):
@@ -132,6 +133,7 @@ def test_lam_max_is_where_the_first_coefficient_enters(size):
     assert float(below[1]) == 0
 
 
+@pytest.mark.sample(2)
 @sizes
 @pytest.mark.x64
 def test_ball_and_penalised_form_agree(size):
