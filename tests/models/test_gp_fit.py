@@ -125,12 +125,13 @@ def test_a_batch_of_data_sets_equals_a_loop():
 @pytest.mark.once
 def test_fits_compile_once_and_export():
     FIT(X, y)
+    other = jax.block_until_ready(2 * y)  # which compiles a product
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, duration, **kwargs: compiled.append(event) if event.endswith("compile_duration") else None
     )
     try:
-        FIT(X, 2 * y)
+        FIT(X, other)
     finally:
         jax.monitoring.clear_event_listeners()
     assert not compiled
