@@ -104,7 +104,7 @@ def test_bad_data_raises_and_names_the_argument(fit, case):
         (lambda: regjax.bayes_linear(X, y, 1.0, jnp.triu(jnp.ones((3, 3)))), "prior must be a symmetric matrix"),
         (lambda: regjax.smoothing_spline(X, y, 1.0), r"x has shape \(12, 3\)"),
         (lambda: regjax.ols(X, y).params(X[:, :2]), r"coef has a leaf of shape \(3,\)"),
-        (lambda: regjax.inference(X, y, 3), "solution takes what ols returns"),
+        (lambda: regjax.inference(X, y, 3), "solution takes what ols and fit return"),
         (lambda: regjax.encode_labels(["a", "a"]), "at least two classes"),
         (lambda: regjax.encode_labels(["a", "b"], ["a", "c"]), r"labels has \['b'\]"),
         (lambda: regjax.decode_scores(jnp.ones((3, 2)), ["a", "b", "c"]), r"it takes \(n, 3\)"),
@@ -364,6 +364,7 @@ def test_degenerate_targets_and_samples():
         assert bool(nothing.converged)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["lasso", "group_lasso", "nonnegative_least_squares", "lasso_ball"])
 def test_degenerate_data_of_sparse_models(name):
@@ -417,6 +418,7 @@ def test_least_squares_on_a_support_is_not_called_rank_deficient():
     assert int(sparse.status) == Status.CONVERGED
 
 
+@pytest.mark.sample(3)
 @pytest.mark.once
 @every_fit
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float16"])

@@ -19,6 +19,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TARGETS)
 def test_linear_kernel_is_the_linear_model(name):
     """The coefficients of `fit` under L2 are Xᵀα, with the intercept and without."""

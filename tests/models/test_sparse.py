@@ -47,6 +47,7 @@ def test_gap_is_true(size):
     assert np.max(np.abs(true - fits.gap)) <= tolerance(1e-10, 1e-5)
 
 
+@pytest.mark.sample(2)
 @sizes
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 def test_solvers_agree_on_the_elastic_net(size, solver):
@@ -90,6 +91,7 @@ def test_coordinate_descent_refuses_what_is_not_separable():
         regjax.fit(X, y, Squared(), TotalVariation(1.0), solver="coordinate_descent")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 @pytest.mark.x64
 def test_orthonormal_columns_are_a_soft_threshold(solver):
@@ -102,6 +104,7 @@ def test_orthonormal_columns_are_a_soft_threshold(solver):
     assert_close(fit.params.coef, truth, f64=1e-10, f32=1e-4)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 @pytest.mark.x64
 def test_one_column_has_its_closed_form(solver):

@@ -98,6 +98,7 @@ def unit_norm_data(name):
     return X / np.sqrt((X**2).sum(0)), y - y.mean(), case["lasso"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", KNOTS)
 def test_exact_knots(name):
