@@ -207,7 +207,7 @@ MODELS = {
 # one form of the solution each, both where they are two pieces of code: primal and dual, homotopy and certificate
 BOTH = ("ols", "ridge", "loo_residuals", "lasso")
 ONE = [(name, model.shapes[k % len(model.shapes)]) for k, (name, model) in enumerate(MODELS.items())]
-# what is made of the others: asked for lanes and derivatives on every change, for the rest by `make test-all`
+# what is made of the others: asked for derivatives on every change, for the rest by `make test-all`
 RELATIVES = (
     "multi_kernel_ridge", "kernel_gcv", "kernel_ridge by cg", "lasso_ball", "sparse_group_lasso", "multitask_lasso",
     "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path", "logistic lasso", "huber ridge",

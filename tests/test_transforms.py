@@ -23,7 +23,7 @@ def stack(results):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
 
-@cases
+@quick
 def test_vmap_over_lam_equals_loop(name, shape):
     fit = MODELS[name].fit
     X, y, v = problem(*SHAPES[shape])
