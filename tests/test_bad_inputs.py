@@ -384,6 +384,7 @@ def test_degenerate_data_of_sparse_models(name):
     assert float(huge.residual) <= 1e-10
 
 
+@pytest.mark.sample(3)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["lasso", "group_lasso", "lasso_ball"])
 def test_a_failing_lane_leaves_the_others_alone(name):

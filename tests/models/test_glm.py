@@ -98,6 +98,7 @@ def test_weights_equal_repeated_rows_and_offsets_shift():
     assert_close((moved.params.coef + shift, moved.params.intercept + 0.7), both(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_solvers_agree():
     y = TARGETS["class"]
