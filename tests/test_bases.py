@@ -24,6 +24,7 @@ BASES = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", BASES)
 def test_every_basis_is_a_pytree_with_a_design_and_a_penalty(name):
     basis = BASES[name]
@@ -150,6 +151,7 @@ def test_random_features_have_the_kernel_as_their_mean(name):
     assert_close(jnp.sum(phi**2, axis=1), jnp.diagonal(K), f32=1e-4)
 
 
+@pytest.mark.once
 def test_nystrom_is_exact_at_its_landmarks_and_ridge_on_it_is_kernel_ridge():
     kernel = kernels.Matern52(1.5)
     few = bases.Nystrom(kernel, POINTS[:15])

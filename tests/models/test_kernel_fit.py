@@ -19,6 +19,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.x64
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TARGETS)
 def test_linear_kernel_is_the_linear_model(name):

@@ -125,6 +125,7 @@ def test_elastic_net_is_a_lasso_on_augmented_rows(size):
     assert_close(regjax.elastic_net(X, y, 2.0, 0.7, intercept=False).params.coef, fit.params.coef, f64=1e-8, f32=5e-3)
 
 
+@pytest.mark.once
 @sizes
 def test_lam_max_is_where_the_first_coefficient_enters(size):
     X, y, v = problem(*SIZES[size])

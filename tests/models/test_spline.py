@@ -48,6 +48,7 @@ def test_gcv_and_leave_one_out_by_refitting():
     assert_close(regjax.gcv(basis.design(x), y, lam, penalty=basis.penalty(), weights=v), fit.params.gcv, f64=1e-8)
 
 
+@pytest.mark.once
 def test_limits_are_interpolation_and_a_line():
     x = jnp.array([0.0, 1.0, 1.0, 3.0, 4.0])
     y = jnp.array([0.0, 1.0, 3.0, 1.0, 5.0])
