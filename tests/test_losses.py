@@ -51,6 +51,7 @@ def test_derivatives_equal_autodiff(name):
     assert_close(loss.curvature(y, eta), bend, f64=1e-11, f32=1e-4)
 
 
+@pytest.mark.once
 @every
 def test_the_working_weight_is_a_curvature(name):
     loss, y, eta = grid(name)
@@ -64,6 +65,7 @@ def test_the_working_weight_is_a_curvature(name):
         assert_close(weight, loss.curvature(y, eta), f64=1e-12, f32=1e-5)
 
 
+@pytest.mark.once
 @every
 def test_convexity_is_as_declared(name):
     loss, y, eta = grid(name)
@@ -71,6 +73,7 @@ def test_convexity_is_as_declared(name):
     assert lowest >= -1e-6 if loss.convex else lowest < 0
 
 
+@pytest.mark.once
 @every
 def test_conjugate_equals_its_definition(name):
     loss, y, eta = grid(name)
@@ -87,6 +90,7 @@ def test_conjugate_equals_its_definition(name):
     assert float(jnp.min(rest)) >= -tolerance(1e-12, 1e-5) * scale
 
 
+@pytest.mark.once
 @every
 def test_deviance_is_twice_the_distance_to_the_best_value(name):
     loss, y, eta = grid(name)
@@ -122,6 +126,7 @@ def test_relative_precision_in_the_tails(name):
     assert float(jnp.max(jnp.abs(single - double) / jnp.maximum(size, 1e-6))) < 2e-2
 
 
+@pytest.mark.once
 @every
 def test_mean_inverts_the_link(name):
     loss, y, _ = LOSSES[name]

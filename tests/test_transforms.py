@@ -157,6 +157,7 @@ def test_nan_inside_jit_is_not_silent(name, shape):
     assert bool(jnp.any(jnp.isnan(jax.tree.leaves(result)[0])))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["ols", "ridge", "tikhonov", "ridge_ball", "gradient_descent", "bayes_linear"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.once
@@ -168,6 +169,7 @@ def test_many_targets_equal_one_by_one(name, shape):
         assert_close((coef[:, k], intercept[k]), (one[0], one[1]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["ridge", "tikhonov", "ridge_ball", "loo_residuals", "loo_score", "gcv"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.once
