@@ -280,8 +280,8 @@ def test_a_column_that_varies_in_its_last_digits_is_not_constant():
     assert_close(regjax.ridge(x, jnp.arange(6.0), 0.0).params.coef, np.array([1 / step]), f32=1e-4)
     # at a condition of 1/eps the digits that refinement reaches depend on how the compiler rounds: the status says so
     fit = regjax.ols(x, jnp.arange(6.0))
-    assert_close(fit.params.coef, np.array([1 / step]), f64=1e-4, f32=1e-4)
-    assert X.dtype != jnp.float64 or Status(int(fit.status)) == Status.ILL_CONDITIONED
+    assert_close(fit.params.coef, np.array([1 / step]), f64=1e-4, f32=2e-3)
+    assert Status(int(fit.status)) == Status.ILL_CONDITIONED
 
 
 @pytest.mark.x64
