@@ -62,8 +62,6 @@ class Model(NamedTuple):
     fit: Callable
     takes_pytree: bool = True
     shapes: tuple[str, ...] = ("tall", "wide")
-    weighted: bool = True
-    second_argument: bool = True  # whether the answer depends on lam
 
 
 def _solution(solution):
@@ -104,7 +102,7 @@ def _process(process, X):
 
 
 MODELS = {
-    "ols": Model(lambda X, y, lam, v: _solution(regjax.ols(X, y, weights=v)), second_argument=False),
+    "ols": Model(lambda X, y, lam, v: _solution(regjax.ols(X, y, weights=v))),
     "ridge": Model(lambda X, y, lam, v: _solution(regjax.ridge(X, y, lam, weights=v))),
     "ridge without intercept": Model(
         lambda X, y, lam, v: _solution(regjax.ridge(X, y, lam, weights=v, intercept=False))
@@ -118,7 +116,6 @@ MODELS = {
     "bayes_linear_fit": Model(
         lambda X, y, lam, v: _posterior(regjax.bayes_linear_fit(X, y, weights=v, intercept=True)),
         shapes=("tall",),
-        second_argument=False,
     ),
     "loo_residuals": Model(lambda X, y, lam, v: regjax.loo_residuals(X, y, lam, weights=v)),
     "loo_score": Model(lambda X, y, lam, v: regjax.loo_score(X, y, lam, weights=v)),
@@ -149,8 +146,7 @@ MODELS = {
     "gp": Model(
         lambda X, y, lam, v: _process(regjax.gp(1.5 * regjax.kernels.RBF(2.0), X, y, lam, mean=0.1, weights=v), X)
     ),
-    "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v), second_argument=False),
-    # kernels
+    "max_step": Model(lambda X, y, lam, v: regjax.max_step(X, weights=v)),
     "kernel_ridge": Model(
         lambda X, y, lam, v: _expansion(regjax.kernel_ridge(KERNEL, X, y, lam, weights=v, intercept=True), X)
     ),
@@ -170,7 +166,6 @@ MODELS = {
         ),
         shapes=("tall",),
     ),
-    # end of kernels
     "lasso_ball": Model(
         lambda X, y, lam, v: (lambda s: (_solution(s), s.lam))(regjax.lasso_ball(X, y, 2 * lam, weights=v)),
         shapes=("tall",),
@@ -186,7 +181,6 @@ MODELS = {
     "nonnegative_least_squares": Model(
         lambda X, y, lam, v: _solution(regjax.nonnegative_least_squares(X, y, weights=v)),
         shapes=("tall",),
-        second_argument=False,
     ),
     "adaptive_lasso": Model(
         lambda X, y, lam, v: _solution(regjax.adaptive_lasso(X, y, 4 * lam, weights=v)), shapes=("tall",)
@@ -201,7 +195,7 @@ MODELS = {
         ),
         shapes=("tall",),
     ),
-    "lam_max": Model(lambda X, y, lam, v: regjax.lam_max(X, y, weights=v), shapes=("tall",), second_argument=False),
+    "lam_max": Model(lambda X, y, lam, v: regjax.lam_max(X, y, weights=v), shapes=("tall",)),
 }
 
 # one form of the solution each, both where they are two pieces of code: primal and dual, homotopy and certificate

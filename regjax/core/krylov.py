@@ -1,4 +1,4 @@
-"""Preconditioned conjugate gradients for many right-hand sides at once."""
+"""Conjugate gradients: preconditioned for many right-hand sides at once, and plain for one array of any shape."""
 
 from collections.abc import Callable
 
@@ -59,3 +59,17 @@ def preconditioned_cg(
     start = (jnp.zeros_like(rhs), rhs, first, dot(rhs, first))
     error = jnp.max(jnp.where(size > 0, 1, size))  # no step where all is zero; nan where it is
     return iterate(step, start, tol=tol, max_iter=max_iter, patience=50, error=error)
+
+
+def conjugate_gradients(apply: Callable[[Array], Array], rhs: Array, *, tol: float, max_iter: int) -> Array:
+    """Solve `apply(u) = rhs` for a symmetric positive semidefinite operator on arrays of any shape, from u = 0.
+
+    Stops at ‖rhs − apply(u)‖ ≤ tol ‖rhs‖, or where rounding allows no more. Not differentiable: the linear solve of an
+    implicit derivative.
+    """
+
+    def column(u):
+        return apply(u.reshape(rhs.shape)).reshape(-1, 1)
+
+    result = preconditioned_cg(column, lambda r: r, rhs.reshape(-1, 1), tol=tol, max_iter=max_iter)
+    return result.state[0].reshape(rhs.shape)

@@ -13,7 +13,6 @@ from jax import Array, lax
 
 from regjax.core.factors import Factor, Root, Spectrum, factorize
 from regjax.core.implicit import implicit_solution
-from regjax.core.loop import iterate
 
 
 def cross(A: Array, B: Array) -> Array:
@@ -173,27 +172,3 @@ def _divided_differences(function, d, theta):
     nodes = [(0.5 - 0.15**0.5, 5 / 18), (0.5, 8 / 18), (0.5 + 0.15**0.5, 5 / 18)]
     mean = sum(weight * slope(a + node * (b - a)) for node, weight in nodes)
     return jnp.where(close, mean, quotient)
-
-
-def conjugate_gradients(apply: Callable[[Array], Array], rhs: Array, *, tol: float, max_iter: int) -> Array:
-    """Solve `apply(u) = rhs` for a symmetric positive semidefinite operator on arrays, from u = 0.
-
-    Stops at ‖rhs − apply(u)‖ ≤ tol ‖rhs‖, or where rounding allows no more. Not differentiable: the linear solve of an
-    implicit derivative.
-    """
-
-    def step(state):
-        u, left, direction, energy = state
-        image = apply(direction)
-        curvature = jnp.vdot(direction, image)
-        length = jnp.where(curvature > 0, energy / jnp.where(curvature > 0, curvature, 1), 0)
-        u, left = u + length * direction, left - length * image
-        new = jnp.vdot(left, left)
-        direction = left + jnp.where(energy > 0, new / jnp.where(energy > 0, energy, 1), 0) * direction
-        return (u, left, direction, new), jnp.sqrt(new)
-
-    energy = jnp.vdot(rhs, rhs)
-    start = (jnp.zeros_like(rhs), rhs, rhs, energy)
-    return iterate(
-        step, start, tol=tol * jnp.sqrt(energy), max_iter=max_iter, patience=50, error=jnp.sqrt(energy)
-    ).state[0]

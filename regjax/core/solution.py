@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeVar
 
+import jax.numpy as jnp
 import numpy as np
 
 from regjax.core.node import register_node
@@ -70,6 +71,11 @@ _SUCCEEDED = (Status.CONVERGED, Status.RANK_DEFICIENT, Status.BOUNDARY, Status.J
 def succeeded(status: Any) -> Any:
     """Whether a traced status says that the returned point is the answer, perhaps with a remark."""
     return reduce(operator.or_, [status == one for one in _SUCCEEDED])
+
+
+def relative(value: Any, reference: Any) -> Any:
+    """value / reference, or the value itself where the reference is zero: how residuals and gaps are stated."""
+    return value / jnp.where(reference > 0, reference, 1)
 
 
 @register_node

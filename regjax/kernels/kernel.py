@@ -1,5 +1,7 @@
 """What a kernel is: a function of two points with its hyperparameters as leaves; sums, products and multiples."""
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -82,11 +84,11 @@ class Kernel:
         return self * other
 
 
-@register_node
 @dataclass(frozen=True, eq=False)
-class Sum(Kernel):
-    """k₁ + k₂, written `k1 + k2`."""
+class _Pair(Kernel):
+    """Two kernels, combined value by value."""
 
+    combine: ClassVar[Callable[[Array, Array], Array]]
     first: Kernel
     second: Kernel
 
@@ -96,50 +98,40 @@ class Sum(Kernel):
         return self.first.positive_definite and self.second.positive_definite
 
     def __call__(self, x, z):
-        """k₁(x, z) + k₂(x, z)."""
-        return self.first(x, z) + self.second(x, z)
+        """k₁(x, z) and k₂(x, z), combined."""
+        return type(self).combine(self.first(x, z), self.second(x, z))
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        return self.first.matrix(X, Z) + self.second.matrix(X, Z)
+        return type(self).combine(self.first.matrix(X, Z), self.second.matrix(X, Z))
+
+    def diagonal(self, X):
+        """(n,)."""
+        return type(self).combine(self.first.diagonal(X), self.second.diagonal(X))
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class Sum(_Pair):
+    """k₁ + k₂, written `k1 + k2`."""
+
+    combine = staticmethod(operator.add)
 
     def log_matrix(self, X, Z):
         """(n, m)."""
         return jnp.logaddexp(self.first.log_matrix(X, Z), self.second.log_matrix(X, Z))
 
-    def diagonal(self, X):
-        """(n,)."""
-        return self.first.diagonal(X) + self.second.diagonal(X)
-
 
 @register_node
 @dataclass(frozen=True, eq=False)
-class Product(Kernel):
+class Product(_Pair):
     """k₁k₂, written `k1 * k2`."""
 
-    first: Kernel
-    second: Kernel
-
-    @property
-    def positive_definite(self):
-        """Where both are."""
-        return self.first.positive_definite and self.second.positive_definite
-
-    def __call__(self, x, z):
-        """k₁(x, z) k₂(x, z)."""
-        return self.first(x, z) * self.second(x, z)
-
-    def matrix(self, X, Z=None):
-        """(n, m)."""
-        return self.first.matrix(X, Z) * self.second.matrix(X, Z)
+    combine = staticmethod(operator.mul)
 
     def log_matrix(self, X, Z):
         """(n, m)."""
         return self.first.log_matrix(X, Z) + self.second.log_matrix(X, Z)
-
-    def diagonal(self, X):
-        """(n,)."""
-        return self.first.diagonal(X) * self.second.diagonal(X)
 
 
 @register_node

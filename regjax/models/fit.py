@@ -10,7 +10,8 @@ from jax import Array, lax
 
 from regjax.core.checks import check_finite, check_strength
 from regjax.core.implicit import implicit_solution
-from regjax.core.linalg import conjugate_gradients, cross
+from regjax.core.krylov import conjugate_gradients
+from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status
 from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
 from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general

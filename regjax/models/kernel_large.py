@@ -12,10 +12,10 @@ from regjax.core import factors, linalg
 from regjax.core.implicit import implicit_solution
 from regjax.core.krylov import preconditioned_cg
 from regjax.core.linalg import cross
-from regjax.core.solution import Status, succeeded
+from regjax.core.solution import Status, relative, succeeded
 from regjax.kernels.gram import blocked_product
 from regjax.kernels.pivots import random_pivots
-from regjax.models.penalized import over_targets, relative, worst
+from regjax.models.penalized import over_targets, worst
 from regjax.models.problem import silence
 
 BLOCK = 2**21  # kernel values that are held at a time: 16 MB in float64

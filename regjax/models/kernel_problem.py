@@ -14,7 +14,7 @@ from regjax.core.solution import Solution, Status
 from regjax.kernels.gram import blocked_product, check_kernel, check_points, positive_semidefinite
 from regjax.kernels.kernel import Kernel
 from regjax.models.penalized import Gram, seen_part
-from regjax.models.problem import check_samples, silence
+from regjax.models.problem import check_samples
 
 
 @register_node
@@ -118,7 +118,7 @@ def center_gram(K: Array, definite: bool, Y: Array, weights: Array | None, inter
     n = len(Y)
     v = jnp.ones(n, Y.dtype) if weights is None else weights
     if weights is not None:
-        Y = jnp.where((v > 0)[:, None], silence(Y, v), 0)
+        Y = jnp.where((v > 0)[:, None], Y, 0)
     positive = v > 0
     root = jnp.where(positive, jnp.sqrt(jnp.where(positive, v, 1)), 0)
     total = jnp.sum(v)

@@ -12,12 +12,12 @@ from regjax.bases import landmarks as choose_landmarks
 from regjax.core import factors, linalg
 from regjax.core.checks import check_strength, require
 from regjax.core.linalg import cross
-from regjax.core.solution import Solution, Status, succeeded
+from regjax.core.solution import Solution, Status, relative, succeeded
 from regjax.kernels.gram import check_points
 from regjax.models.descent import check_steps, descent_filter, descent_status
 from regjax.models.kernel_large import cg_ridge, nystrom_ridge
 from regjax.models.kernel_problem import Centred, KernelSamples, center, check_kernel_samples, expansion, fit_one
-from regjax.models.penalized import over_targets, relative, worst
+from regjax.models.penalized import over_targets, worst
 
 
 def kernel_ridge(

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.linalg import solve_shifted
+from regjax.core.linalg import cross, solve_shifted
 from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status
 from regjax.core.tree import ravel_design
@@ -199,7 +199,7 @@ def _averages(kernel, X, Y, log_weights, Z, own, local_linear):
         middle_x, middle_y = shares @ flat, shares @ Y
         apart = flat - middle_x
         weighted = shares[:, None] * apart
-        slopes = solve_shifted(weighted.T @ apart, weighted.T @ (Y - middle_y), 0.0)
+        slopes = solve_shifted(cross(weighted, apart), cross(weighted, Y - middle_y), 0.0)
         return middle_y + (z - middle_x) @ slopes
 
     m = len(jax.tree.leaves(Z)[0])

@@ -12,7 +12,7 @@ from regjax.core.factors import Factor, Root
 from regjax.core.implicit import with_derivative_of
 from regjax.core.linalg import cross
 from regjax.core.node import register_node
-from regjax.core.solution import Solution, Status, succeeded
+from regjax.core.solution import Solution, Status, relative, succeeded
 from regjax.models.problem import Centred, Samples
 
 
@@ -182,11 +182,6 @@ def certify(data: Centred, Y: Array, matrix: Gram, fit: Fit, lam: Array, penalty
     else:  # ½ ∇ᵀ(XᵀVX + λΩ)⁻¹∇, the distance of a quadratic to its minimum
         gap = jnp.sum(cross(fit.factor.basis, gradient) ** 2 / fit.factor.scale[:, None], axis=0) / 2
     return certificate(data, Y, gradient, gap, objective, status)
-
-
-def relative(value: Array, reference: Array) -> Array:
-    """value / reference, or the value itself where the reference is zero."""
-    return value / jnp.where(reference > 0, reference, 1)
 
 
 def worst(statuses: Array) -> Array:

@@ -12,8 +12,7 @@ from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_strength
 from regjax.core.linalg import cross
 from regjax.core.node import register_node
-from regjax.core.solution import Solution, Status
-from regjax.models.penalized import relative
+from regjax.core.solution import Solution, Status, relative
 from regjax.models.problem import check_samples, silence
 
 

@@ -6,8 +6,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.implicit import with_derivative_of
-from regjax.core.linalg import conjugate_gradients, cross
+from regjax.core.krylov import conjugate_gradients
+from regjax.core.linalg import cross
 from regjax.core.loop import iterate
+from regjax.core.solution import relative
 from regjax.penalties import Penalty
 from regjax.penalties.elementary import rounding
 
@@ -46,12 +48,12 @@ class Certificate(NamedTuple):
     @property
     def relative_gap(self) -> Array:
         """The gap over half the null deviance; the gap itself where that is 0."""
-        return self.gap / jnp.where(self.null > 0, self.null, 1)
+        return relative(self.gap, self.null)
 
     @property
     def residual(self) -> Array:
         """The distance over the slope of the null model; the distance itself where that is 0."""
-        return self.distance / jnp.where(self.null_slope > 0, self.null_slope, 1)
+        return relative(self.distance, self.null_slope)
 
     @property
     def error(self) -> Array:

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.linalg import conjugate_gradients, solve_shifted
+from regjax.core.krylov import conjugate_gradients
+from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
 from regjax.penalties import Penalty
 from regjax.solvers.task import Null, Task, distance

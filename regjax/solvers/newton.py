@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.factors import factorize
-from regjax.core.linalg import conjugate_gradients, cross, solve
+from regjax.core.krylov import conjugate_gradients
+from regjax.core.linalg import cross, solve
 from regjax.core.loop import iterate
 from regjax.core.solution import Status, succeeded
 from regjax.penalties import L2, Penalty, Tikhonov, Zero

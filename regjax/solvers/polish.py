@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.linalg import conjugate_gradients, cross
+from regjax.core.krylov import conjugate_gradients
+from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.penalties import Penalty
 from regjax.solvers.certificate import Certificate, Problem, certify

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.linalg import conjugate_gradients, cross
+from regjax.core.krylov import conjugate_gradients
+from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.losses import Loss
 from regjax.penalties import Penalty
