@@ -43,7 +43,7 @@ def working_set_path(
 ) -> Outcome:
     """`working_set` for variants of one problem, stacked along the first axis of `penalty`, `init` and `tol`."""
     shape, dtype = init.shape[1:], init.dtype
-    l1, l2, lower, upper = jax.vmap(lambda penalty: _strengths(penalty, shape))(penalty)
+    l1, l2, lower, upper = jax.vmap(lambda penalty: strengths_of(penalty, shape))(penalty)
     start = init[0, :, 0]
 
     def together(lower=None, upper=None):
@@ -120,7 +120,7 @@ def _certified(columns, penalty, tol, max_iter, coef, num_iter) -> Outcome:
     return Outcome(coef[..., None], proof, num_iter, status.astype(jnp.int32))
 
 
-def _strengths(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+def strengths_of(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
     """l1, infinite for an excluded coefficient, l2 and the limits, (p,) each."""
     terms = penalty.terms(jnp.zeros(shape, jax.tree.leaves(penalty)[0].dtype))
     l1, l2, lower, upper = (jnp.broadcast_to(a, shape)[:, 0] for a in terms)
