@@ -54,6 +54,8 @@ from regjax.models.sparse import (
 )
 from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
+from regjax.models.stochastic import sgd
+from regjax.models.stochastic_problem import StochasticSolution
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
 
@@ -74,6 +76,7 @@ __all__ = [
     "Solution",
     "SparseProcess",
     "Status",
+    "StochasticSolution",
     "adaptive_lasso",
     "bases",
     "bayes_linear",
@@ -133,6 +136,7 @@ __all__ = [
     "ridge",
     "ridge_ball",
     "robust_regression",
+    "sgd",
     "smoothing_spline",
     "solvers",
     "sparse_gp",
