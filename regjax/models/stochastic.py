@@ -12,14 +12,7 @@ from jax import Array
 from regjax.core.checks import as_float_array, check_strength, is_concrete, require
 from regjax.losses import Cox, Loss
 from regjax.models.stochastic_data import check_model, first_params
-from regjax.models.stochastic_problem import (
-    ANY_MODEL,
-    LINEAR_MODEL,
-    Given,
-    StochasticSolution,
-    solve_aloud,
-    solve_compiled,
-)
+from regjax.models.stochastic_problem import ANY_MODEL, LINEAR_MODEL, Given, StochasticSolution, solve
 from regjax.models.stream import fit_stream
 from regjax.penalties import Penalty, check_penalty
 from regjax.solvers.newton import is_quadratic
@@ -149,10 +142,10 @@ def sgd(
     kind, key = LINEAR_MODEL if model.linear else ANY_MODEL, check_key(key)
     if progress and is_concrete(given, key, jnp.zeros(())):  # zeros are traced inside jit
         bar = Progress(rule.num_epochs)
-        params, *rest = solve_aloud(kind, rule, given, key, lambda done, entry: bar.tell(done, float(entry.objective)))
+        params, *rest = solve(kind, rule, given, key, lambda done, entry: bar.tell(done, float(entry.objective)))
         bar.close()
     else:
-        params, *rest = solve_compiled(kind, rule, given, key)
+        params, *rest = solve(kind, rule, given, key)
     *rest, history = rest
     return StochasticSolution(samples.model(*params) if model.linear else params, *rest, history=history)
 

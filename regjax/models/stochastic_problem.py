@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,8 +17,9 @@ from regjax.models.problem import silence
 from regjax.penalties import Penalty, Zero, is_valid
 from regjax.solvers import stochastic as engine
 from regjax.solvers.newton import is_quadratic
-from regjax.solvers.stochastic import LINEAR, Goal, Rows, Rule
-from regjax.solvers.task import certify_point, null_model
+from regjax.solvers.stochastic import LINEAR, Form, Goal, Rows, Rule
+from regjax.solvers.stochastic_start import first_intercept, safe_step
+from regjax.solvers.task import Task, certify_point, null_model
 
 
 @register_node
@@ -54,31 +56,26 @@ class Start(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """How a model enters the loop, `ready(rule, given)`, and leaves it, `finish(rule, given, start, params)`.
+    """How a model enters the loop, `ready(rule, given)`, and leaves it, `finish(form, given, start, params)`.
 
     `finish` returns parameters, status, residual, gap and objective.
     """
 
     ready: Callable[[Rule, Given], Start]
-    finish: Callable[[Rule, Given, Start, Any], tuple[Any, Array, Array, Array, Array]]
+    finish: Callable[[Form, Given, Start, Any], tuple[Any, Array, Array, Array, Array]]
 
 
-def solve(kind: Kind, rule: Rule, given: Given, key: Array) -> tuple[Any, ...]:
-    """The fields of a `StochasticSolution`, in one program."""
+def solve(
+    kind: Kind, rule: Rule, given: Given, key: Array, tell: Callable[[int, Any], None] | None = None
+) -> tuple[Any, ...]:
+    """The fields of a `StochasticSolution`; epochs are one compiled loop, or with `tell` a Python one.
+
+    Three programs, so that another schedule or number of epochs leaves the other two as they are.
+    """
     start = kind.ready(rule, given)
-    run, history = engine.descend(rule, start.goal, start.rows, start.held_out, start.params, key)
-    params, status, *proof = kind.finish(rule, given, start, run.best)
-    return params, status, run.state.count, *proof, history
-
-
-solve_compiled = jax.jit(solve, static_argnums=(0, 1))
-
-
-def solve_aloud(kind: Kind, rule: Rule, given: Given, key: Array, tell: Callable[[int, Any], None]) -> tuple[Any, ...]:
-    """The same with a Python loop over epochs."""
-    start = jax.jit(kind.ready, static_argnums=0)(rule, given)
-    run, history = engine.descend_aloud(rule, start.goal, start.rows, start.held_out, start.params, key, tell)
-    params, status, *proof = jax.jit(kind.finish, static_argnums=0)(rule, given, start, run.best)
+    data = (start.goal, start.rows, start.held_out, start.params, key)
+    run, history = engine.descend(rule, *data) if tell is None else engine.descend_aloud(rule, *data, tell)
+    params, status, *proof = kind.finish(rule.form, given, start, run.best)
     return params, status, run.state.count, *proof, history
 
 
@@ -102,10 +99,16 @@ def _quiet(a: Array, weights: Array) -> Array:
     return jnp.where(seen | jnp.isfinite(a), a, 0)
 
 
-def first_step(rule: Rule, step: Array | None, dtype: Any) -> Array:
-    """The step as a number: as given, that of the schedule at 0, or 1 where nobody asks for it."""
+def takes_default(rule: Rule, penalty: Penalty, step: Array | None) -> bool:
+    """Whether a step is needed that was not given."""
+    return step is None and not callable(rule.schedule) and (rule.optimizer is None or not is_quadratic(penalty))
+
+
+def first_step(rule: Rule, step: Array | None, count: Array, dtype: Any) -> Array:
+    """The step as a number: as given, a large one of the schedule's, or 1 where nobody asks for it."""
     if callable(rule.schedule):
-        return jnp.asarray(rule.schedule(0), dtype)
+        early, midway = (jnp.asarray(rule.schedule(k), dtype) for k in (jnp.zeros_like(count), count // 2))
+        return jnp.maximum(early, midway)
     return jnp.ones((), dtype) if step is None else step
 
 
@@ -123,60 +126,72 @@ def status_of(valid: Array, params: Any, objective: Array, error: Array, tol: Ar
     return jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
 
 
+@partial(jax.jit, static_argnums=0)
 def _ready_linear(rule: Rule, given: Given) -> Start:
-    task, data = _pose(rule, given)
+    task, data = _pose(rule.form, given)
     rows = Rows(task.X, task.y, task.offset, task.weights)
-    level = engine.first_intercept(given.loss, task.y, task.offset + task.X @ given.init, task.weights)
+    level = first_intercept(given.loss, task.y, task.offset + task.X @ given.init, task.weights)
     params = jnp.concatenate([task.one * level[None], given.init])
     step = given.step
-    if step is None and given.loss.smooth:
-        step = engine.safe_step(given.loss, rows, params, task.one, rule.batch_size, data.total)
+    if takes_default(rule, given.penalty, step):
+        step = safe_step(given.loss, rows, params, task.one, rule.batch_size, data.total)
     held_out = given.held_out
     if held_out is not None:
         held_out = quieted(held_out._replace(X=held_out.X - data.mean_x), given.loss)
-    goal = Goal(
-        given.loss, given.penalty, data.total, first_step(rule, step, task.X.dtype), num_steps(rule, task.weights)
-    )
+    count = num_steps(rule, task.weights)
+    goal = Goal(given.loss, given.penalty, data.total, first_step(rule, step, count, task.X.dtype), count)
     return Start(rows, held_out, goal, params)
 
 
-def _pose(rule: Rule, given: Given):
+def _pose(form: Form, given: Given):
     X, y, offset, weights = given.samples
     arguments = Arguments(X, y, offset, weights, given.loss, given.penalty, None)
-    task, _, data, _ = pose_task(arguments, rule.form == LINEAR, False)
+    task, _, data, _ = pose_task(arguments, form == LINEAR, False)
     return task, data
 
 
-def _finish_linear(rule: Rule, given: Given, start: Start, point: Array):
-    task, data = _pose(rule, given)
+@partial(jax.jit, static_argnums=0)
+def _finish_linear(form: Form, given: Given, start: Start, point: Array):
+    task, data = _pose(form, given)
     penalty, goal = given.penalty, start.goal
     if not is_quadratic(penalty) and given.loss.smooth:
-        step = engine.safe_step(given.loss, start.rows, point, task.one, len(task.y), data.total)
-        point = engine.settle(rule.form, goal._replace(step=step), start.rows, point)
+        step = safe_step(given.loss, start.rows, point, task.one, len(task.y), data.total)
+        point = engine.settle(form, goal._replace(step=step), start.rows, point)
     objective = task.objective(penalty, point)
-    fixed_task, fixed_penalty, fixed = lax.stop_gradient((task, penalty, point))
-    null = null_model(fixed_task, fixed_penalty, free=jnp.zeros_like if is_quadratic(penalty) else None)
-    dual = not isinstance(penalty, Zero)
-    proof = certify_point(fixed_task, fixed_penalty, null, fixed, dual=dual)
+    residual, gap, error, exists = _certify(*lax.stop_gradient((task, penalty, point)))
     valid = _valid(given, goal)
-    status = status_of(valid, point, objective, proof.error, given.tol)
-    status = jnp.where(valid & ~null.exists, Status.SEPARATED, status).astype(jnp.int32)
+    status = status_of(valid, point, objective, error, given.tol)
+    lost = valid & ~exists & (status != Status.NON_FINITE)
+    status = jnp.where(lost, Status.SEPARATED, status).astype(jnp.int32)
     b = task.one * point[0] - data.mean_x @ point[1:]
     known = valid & (status != Status.NON_FINITE)
     coef, b = (jnp.where(known, a, jnp.nan) for a in (point[1:], b))
-    return (coef, b), status, proof.residual, proof.relative_gap, objective
+    return (coef, b), status, residual, gap, objective
 
 
+def _certify(task: Task, penalty: Penalty, point: Array) -> tuple[Array, Array, Array, Array]:
+    """Residual, gap, what `tol` is compared with, and whether the null model exists; nan for losses with kinks."""
+    if not task.loss.smooth:
+        unknown = jnp.full((), jnp.nan, point.dtype)
+        return unknown, unknown, unknown, jnp.array(True)
+    null = null_model(task, penalty, free=jnp.zeros_like if is_quadratic(penalty) else None)
+    proof = certify_point(task, penalty, null, point, dual=not isinstance(penalty, Zero))
+    return proof.residual, proof.relative_gap, proof.error, null.exists
+
+
+@partial(jax.jit, static_argnums=0)
 def _ready_any(rule: Rule, given: Given) -> Start:
     rows = quieted(given.samples, given.loss)
     held_out = None if given.held_out is None else quieted(given.held_out, given.loss)
-    step = first_step(rule, given.step, rows.y.dtype)
-    goal = Goal(given.loss, given.penalty, jnp.sum(rows.weights), step, num_steps(rule, rows.weights))
+    count = num_steps(rule, rows.weights)
+    step = first_step(rule, given.step, count, rows.y.dtype)
+    goal = Goal(given.loss, given.penalty, jnp.sum(rows.weights), step, count)
     return Start(rows, held_out, goal, given.init)
 
 
-def _finish_any(rule: Rule, given: Given, start: Start, params: Any):
-    form, goal, rows = rule.form, start.goal, start.rows
+@partial(jax.jit, static_argnums=0)
+def _finish_any(form: Form, given: Given, start: Start, params: Any):
+    goal, rows = start.goal, start.rows
     if not is_quadratic(given.penalty):
         params = engine.settle(form, goal, rows, params)
     objective = engine.total_loss(form, given.loss, params, rows) + given.penalty.value(form.split(params))

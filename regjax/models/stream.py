@@ -15,12 +15,13 @@ from regjax.core.solution import Status, relative
 from regjax.losses import Loss
 from regjax.models.problem import center
 from regjax.models.stochastic_data import Checked, Model, check_alike, first_params
-from regjax.models.stochastic_problem import StochasticSolution, first_step, quieted, status_of
+from regjax.models.stochastic_problem import StochasticSolution, first_step, quieted, status_of, takes_default
 from regjax.penalties import Penalty, check_penalty
 from regjax.solvers import stochastic as engine
 from regjax.solvers.newton import is_quadratic
 from regjax.solvers.progress import Progress
 from regjax.solvers.stochastic import LINEAR, Form, Goal, History, Rows, Rule, State
+from regjax.solvers.stochastic_start import first_intercept, safe_step
 
 
 def fit_stream(
@@ -63,12 +64,12 @@ def fit_stream(
     step = None if step is None else step.astype(dtype)
     if model.linear:
         one = jnp.asarray(float(rule.form == LINEAR), dtype)
-        level = engine.first_intercept(loss, rows.y, rows.offset + rows.X @ start, rows.weights)
+        level = first_intercept(loss, rows.y, rows.offset + rows.X @ start, rows.weights)
         start = jnp.concatenate([one * level[None], start])
-        if step is None and loss.smooth:
-            step = engine.safe_step(loss, rows, start, one, len(rows.weights), total)
+        if takes_default(rule, penalty, step):
+            step = safe_step(loss, rows, start, one, len(rows.weights), total)
     num_steps = rule.num_epochs * jnp.ceil(total / jnp.sum(rows.weights)).astype(jnp.int32)
-    goal = Goal(loss, penalty, total, first_step(rule, step, dtype), num_steps)
+    goal = Goal(loss, penalty, total, first_step(rule, step, num_steps, dtype), num_steps)
     held_out = model.check_holdout(loss, holdout, first)
     held_out = None if held_out is None else _about(held_out, shift, loss)
 
@@ -133,10 +134,15 @@ def _read(source: Callable[[], Iterator], model: Model, first: Checked) -> Itera
     for batch in source():
         checked = model.check(first.loss, *batch)
         check_alike("a batch of X", checked, first)
-        rows = jax.tree.map(lambda a, b: np.asarray(a, b.dtype), checked.rows, first.rows)
-        short = max(size - len(rows.weights), 0)
-        filled = jax.tree.map(lambda a, k=short: np.concatenate([a, np.repeat(a[-1:], k, axis=0)]), rows)
-        yield filled._replace(weights=np.pad(rows.weights, (0, short)))
+        rows = jax.tree.map(lambda a, b: a.astype(b.dtype), checked.rows, first.rows)
+        short = size - len(rows.weights)
+        yield rows if short <= 0 else _filled(rows, short)
+
+
+def _filled(rows: Rows, short: int) -> Rows:
+    """The rows, and the last one again with weight zero."""
+    filled = jax.tree.map(lambda a: jnp.concatenate([a, jnp.repeat(a[-1:], short, axis=0)]), rows)
+    return filled._replace(weights=jnp.pad(rows.weights, (0, short)))
 
 
 def _about(rows: Rows, shift: Array | None, loss: Loss) -> Rows:
@@ -164,10 +170,10 @@ def _certified(form: Form, goal: Goal, shift: Array | None, read: Callable[[], I
     """The better of the last parameters and a proximal step from them; its residual and objective."""
 
     def measure(*points):
-        sums = None
+        sums = [(jax.tree.map(jnp.zeros_like, params), jnp.zeros_like(goal.step)) for params in points]
         for rows in read():
             parts = [_measure(form, goal, shift, params, rows) for params in points]
-            sums = parts if sums is None else jax.tree.map(jnp.add, sums, parts)
+            sums = jax.tree.map(jnp.add, sums, parts)
         return sums
 
     (slope, value), (first, _) = measure(last, start)

@@ -4,6 +4,7 @@ The gradient of a batch is scaled by Σv/Σv_batch, so that its mean is the grad
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,6 @@ from jax import Array, lax
 from regjax.losses import Loss
 from regjax.penalties import Penalty
 from regjax.solvers.newton import is_quadratic
-from regjax.solvers.proximal import largest_curvature
 
 
 class Rows(NamedTuple):
@@ -181,7 +181,8 @@ def rate(rule: Rule, goal: Goal, count: Array) -> Array:
     if rule.schedule == "falling":
         left = jnp.maximum(goal.num_steps - count, 1).astype(goal.step.dtype)
         return goal.step * (left / goal.num_steps) ** 2
-    return jnp.asarray(rule.schedule(count), goal.step.dtype)
+    tiny = jnp.finfo(goal.step.dtype).tiny  # a schedule may begin or end at 0, a prox takes a positive step
+    return jnp.maximum(jnp.asarray(rule.schedule(count), goal.step.dtype), tiny)
 
 
 def answer(rule: Rule, state: State) -> Any:
@@ -263,6 +264,7 @@ def watched_epoch(rule: Rule, goal: Goal, rows: Rows, held_out: Rows | None, run
     return lax.cond(run.stale < rule.patience, proceed, rest, run)
 
 
+@partial(jax.jit, static_argnums=0)
 def descend(rule: Rule, goal: Goal, rows: Rows, held_out: Rows | None, params: Any, key: Array) -> tuple[Watch, Any]:
     """All epochs, as one loop: for `jit` and `vmap`."""
 
@@ -308,47 +310,3 @@ def stationarity(form: Form, penalty: Penalty, params: Any, slope: Any) -> Array
 def largest(tree: Any) -> Array:
     """The largest absolute value of a pytree."""
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
-
-
-def first_intercept(loss: Loss, y: Array, offset: Array, weights: Array) -> Array:
-    """An intercept (t,) to start from: the weighted mean of the predictors that suit each sample best."""
-    best = loss.start(y)
-    weight = jnp.broadcast_to(weights[:, None], best.shape)
-    if not loss.coupled and loss.smooth:
-        weight = loss.press(y, best, weights, jnp.ones_like(best))
-    total = jnp.sum(weight, axis=0)
-    return jnp.sum(weight * (best - offset), axis=0) / jnp.where(total > 0, total, 1)
-
-
-def safe_step(loss: Loss, rows: Rows, point: Array, one: Array, batch_size: int, total: Array) -> Array:
-    """1/𝓛 for a linear model, 𝓛 the expected smoothness of batches: between σ₁² (all) and n·max‖x‖² (one sample).
-
-    The curvature of the loss is the larger of that at the point and that at the predictors that suit the samples.
-
-    Args:
-        loss: a smooth one.
-        rows: all samples, or some that stand for all.
-        point: to start from.
-        one: 1 with an intercept, else 0.
-        batch_size: samples in a batch.
-        total: Σv of all samples.
-
-    References:
-        Gower et al., SGD: general analysis and improved rates, ICML 2019.
-    """
-    rows, point = lax.stop_gradient((rows, point))
-    X, y, offset, v = rows
-    bend = jnp.full_like(v, 0.5)  # of a softmax, at most
-    if not loss.coupled:
-        at = offset + one * point[0] + X @ point[1:]
-        bend = jnp.max(jnp.maximum(loss.weight(y, at), loss.weight(y, loss.start(y))), axis=1)
-    scale = total / jnp.sum(v)
-    each = v * jnp.where(v > 0, bend, 0)
-    design = jnp.sqrt(each)[:, None] * jnp.concatenate([jnp.broadcast_to(one, (len(X), 1)), X], axis=1)
-    whole = scale * largest_curvature(design)
-    single = jnp.max(jnp.einsum("ij,ij->i", design, design))
-    n = scale * jnp.sum(v > 0)
-    b = jnp.minimum(batch_size, n)
-    mixed = (n * (b - 1) * whole + n * (n - b) * single) / (b * jnp.maximum(n - 1, 1))
-    bound = jnp.maximum(mixed, 1.02 * whole)
-    return 1 / jnp.where(bound > 0, bound, 1)
