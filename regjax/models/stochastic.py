@@ -45,9 +45,10 @@ def sgd(
 ) -> StochasticSolution:
     r"""Minimise Σᵢ vᵢ ℓ(yᵢ, oᵢ + f(θ, xᵢ)) + P(θ) by stochastic gradients; f is b + xw unless `apply` is given.
 
-    Every step takes a batch, whose gradient g is scaled by Σv/Σv_batch, and goes to prox_{ηP}(θ − ηg). Epochs are
-    random orders of the samples, drawn from `key`. Data in memory are fitted in one compiled loop, which `jax.vmap`
-    maps over keys, strengths, steps, weights and data sets; a stream is read batch by batch.
+    Every step takes a batch, whose gradient g is scaled by Σv/Σv_batch, and goes to prox_{ηP}(θ − ηg), where η is the
+    step times the weight of the batch over that of an average one. Epochs are random orders of the samples, drawn from
+    `key`. Data in memory are fitted in one compiled loop, which `jax.vmap` maps over keys, strengths, steps, weights
+    and data sets; a stream is read batch by batch. Standardise the columns first: one step serves them all.
 
     As in a textbook:
 

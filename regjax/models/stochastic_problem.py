@@ -139,7 +139,8 @@ def _ready_linear(rule: Rule, given: Given) -> Start:
     if held_out is not None:
         held_out = quieted(held_out._replace(X=held_out.X - data.mean_x), given.loss)
     count = num_steps(rule, task.weights)
-    goal = Goal(given.loss, given.penalty, data.total, first_step(rule, step, count, task.X.dtype), count)
+    share = data.total * rule.num_epochs / count
+    goal = Goal(given.loss, given.penalty, data.total, share, first_step(rule, step, count, task.X.dtype), count)
     return Start(rows, held_out, goal, params)
 
 
@@ -185,7 +186,8 @@ def _ready_any(rule: Rule, given: Given) -> Start:
     held_out = None if given.held_out is None else quieted(given.held_out, given.loss)
     count = num_steps(rule, rows.weights)
     step = first_step(rule, given.step, count, rows.y.dtype)
-    goal = Goal(given.loss, given.penalty, jnp.sum(rows.weights), step, count)
+    total = jnp.sum(rows.weights)
+    goal = Goal(given.loss, given.penalty, total, total * rule.num_epochs / count, step, count)
     return Start(rows, held_out, goal, given.init)
 
 

@@ -59,7 +59,7 @@ def fit_stream(
     penalty = check_penalty(penalty, first.samples.structure, first.trailing if model.linear else (), dtype)
     tol = check_strength("tol", tol, dtype)
 
-    shift = center(first.rows.X, first.rows.y, first.rows.weights, True).mean_x if rule.form == LINEAR else None
+    shift = _means(first.rows) if rule.form == LINEAR else None
     rows, start = _about(first.rows, shift, loss), first_params(model, init, first)
     step = None if step is None else step.astype(dtype)
     if model.linear:
@@ -68,8 +68,9 @@ def fit_stream(
         start = jnp.concatenate([one * level[None], start])
         if takes_default(rule, penalty, step):
             step = safe_step(loss, rows, start, one, len(rows.weights), total)
-    num_steps = rule.num_epochs * jnp.ceil(total / jnp.sum(rows.weights)).astype(jnp.int32)
-    goal = Goal(loss, penalty, total, first_step(rule, step, num_steps, dtype), num_steps)
+    share = jnp.sum(rows.weights)
+    num_steps = rule.num_epochs * jnp.ceil(total / share).astype(jnp.int32)
+    goal = Goal(loss, penalty, total, share, first_step(rule, step, num_steps, dtype), num_steps)
     held_out = model.check_holdout(loss, holdout, first)
     held_out = None if held_out is None else _about(held_out, shift, loss)
 
@@ -143,6 +144,11 @@ def _filled(rows: Rows, short: int) -> Rows:
     """The rows, and the last one again with weight zero."""
     filled = jax.tree.map(lambda a: jnp.concatenate([a, jnp.repeat(a[-1:], short, axis=0)]), rows)
     return filled._replace(weights=jnp.pad(rows.weights, (0, short)))
+
+
+@jax.jit
+def _means(rows: Rows) -> Array:
+    return center(rows.X, rows.y, rows.weights, True).mean_x
 
 
 def _about(rows: Rows, shift: Array | None, loss: Loss) -> Rows:

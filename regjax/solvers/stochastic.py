@@ -1,6 +1,8 @@
 """Stochastic gradients on Σᵢ vᵢ ℓ(yᵢ, oᵢ + f(θ, xᵢ)) + P(θ): any model, any optax transformation, any penalty.
 
-The gradient of a batch is scaled by Σv/Σv_batch, so that its mean is the gradient of the sum; the penalty is not.
+A batch has the objective (Σv/Σv_batch) Σ v ℓ + P: its loss is scaled up to that of all samples, the penalty is not. The
+objective of all is the mean of these, weighted by Σv_batch: so a step is proportional to the weight of its batch. With
+steps of one length, batches of unequal weight would lead elsewhere.
 """
 
 from collections.abc import Callable
@@ -88,11 +90,17 @@ class Rule(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What is minimised, and with what step: Σ v ℓ + P with Σv = `total`, over `num_steps` steps."""
+    """What is minimised, Σ v ℓ + P, and with what steps.
+
+    Attributes:
+        total: Σv. share: Σv of a batch, on average.
+        step: of a batch of this weight. num_steps: of the whole run.
+    """
 
     loss: Loss
     penalty: Penalty
     total: Array
+    share: Array
     step: Array
     num_steps: Array
 
@@ -143,29 +151,32 @@ def total_loss(form: Form, loss: Loss, params: Any, rows: Rows) -> Array:
 def advance(rule: Rule, goal: Goal, state: State, rows: Rows) -> State:
     """One step on a batch; none where its weights are all zero.
 
-    Without an optimizer, θ ← prox_{ηP}(θ − ηg). An optimizer is given g + ∇P where P is quadratic, and elsewhere the
-    gradient mapping (θ − prox_{ηP}(θ − ηg))/η, which vanishes exactly at stationary points: so that every
-    transformation of it, with momentum or scales of its own, has these as its fixed points.
+    With g the scaled gradient and η the step of the batch: θ ← prox_{ηP}(θ − ηg). An optimizer is given g + ∇P where P
+    is quadratic, and elsewhere the gradient mapping (θ − prox_{ηP}(θ − ηg))/η, which vanishes exactly at stationary
+    points: so that every transformation of it, with momentum or scales of its own, has these as its fixed points.
     """
     params, memory, mean, count = state
     form, penalty = rule.form, goal.penalty
-    share = jnp.sum(rows.weights)
+    weight = jnp.sum(rows.weights)
+    some = weight > 0
     slope = gradient(form, goal.loss, params, rows)
-    slope = jax.tree.map(lambda g: goal.total / jnp.where(share > 0, share, 1) * g, slope)
+    slope = jax.tree.map(lambda g: goal.total / jnp.where(some, weight, 1) * g, slope)
+    importance = jnp.where(some, weight, goal.share) / goal.share
     if rule.optimizer is None:
-        params = proximal_step(form, penalty, params, slope, rate(rule, goal, count))
+        params = proximal_step(form, penalty, params, slope, importance * rate(rule, goal, count))
     else:
-        coef, pull = form.split(params), form.split(slope)
         if is_quadratic(penalty):
-            pull = pull + jax.grad(penalty.value)(coef)
+            slope = form.join(slope, form.split(slope) + jax.grad(penalty.value)(form.split(params)))
+            slope = jax.tree.map(lambda g: importance * g, slope)
         else:
-            pull = (coef - penalty.prox(coef - goal.step * pull, goal.step)) / goal.step
-        updates, memory = rule.optimizer.update(form.join(slope, pull), memory, params)
+            near = proximal_step(form, penalty, params, slope, importance * goal.step)
+            slope = jax.tree.map(lambda a, b: (a - b) / goal.step, params, near)
+        updates, memory = rule.optimizer.update(slope, memory, params)
         params = optax.apply_updates(params, updates)
     tail = jnp.maximum(count + 1 - goal.num_steps // 2, 1)
     mean = jax.tree.map(lambda m, a: m + (a - m) / tail.astype(a.dtype), mean, params)
     new = State(params, memory, mean, count + 1)
-    return jax.tree.map(lambda a, b: jnp.where(share > 0, a, b), new, state)
+    return jax.tree.map(lambda a, b: jnp.where(some, a, b), new, state)
 
 
 def proximal_step(form: Form, penalty: Penalty, params: Any, slope: Any, step: Array) -> Any:

@@ -1,13 +1,16 @@
 """Where stochastic gradients on a linear model start, and with what step."""
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from regjax.losses import Loss
 from regjax.solvers.proximal import largest_curvature
 from regjax.solvers.stochastic import Rows
 
 
+@jax.jit
 def first_intercept(loss: Loss, y: Array, offset: Array, weights: Array) -> Array:
     """An intercept (t,) to start from: the weighted mean of the predictors that suit each sample best."""
     best = loss.start(y)
@@ -18,7 +21,8 @@ def first_intercept(loss: Loss, y: Array, offset: Array, weights: Array) -> Arra
     return jnp.sum(weight * (best - offset), axis=0) / jnp.where(total > 0, total, 1)
 
 
-def safe_step(loss: Loss, rows: Rows, point: Array, one: Array, batch_size: int, total: Array) -> Array:
+@jax.jit
+def safe_step(loss: Loss, rows: Rows, point: Array, one: Array, batch_size: ArrayLike, total: Array) -> Array:
     """1/𝓛 for a linear model, 𝓛 the expected smoothness of batches: between σ₁² (all) and n·max‖x‖² (one sample).
 
     The curvature of the loss is the larger of that at the point and that at the predictors that suit the samples.
