@@ -1,0 +1,303 @@
+"""Sparse fits by choosing columns: pursuit, hard thresholding and exchange.
+
+A support is a fixed number of places of which the first m hold columns. What a column is worth next to it is asked of a
+`Problem` (see `supports.py`), which is least squares or any other loss: the searches are the same.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.solution import Status
+
+AHEAD = 8  # sizes beyond the largest asked for that `swaps` visits, to come back from them
+TURNS = 100  # the most turns per size: never reached in measurements
+
+
+class Fit(NamedTuple):
+    """The best fit on a support.
+
+    Attributes:
+        loss: relative to that without columns.
+        coef: w (K,), 0 in empty places.
+        pull: the slope of the loss along every column (p,), in units in which a column that stands alone, of `length`
+            h, lowers the loss by pull²/h.
+        length: the curvature along every column (p,).
+    """
+
+    loss: Array
+    coef: Array
+    pull: Array
+    length: Array
+
+
+class View(NamedTuple):
+    """A fit and the curvature about it: between its columns and all (K, p), 0 in empty places, and inverted (K, K)."""
+
+    fit: Fit
+    rows: Array
+    inverse: Array
+
+
+class Problem(Protocol):
+    """A loss of which columns can be chosen, the quadratic model of it exact or good."""
+
+    @property
+    def num_columns(self) -> int:
+        """p."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """Of the numbers."""
+        ...
+
+    def fit(self, index: Array, used: Array) -> Fit:
+        """The best fit on the columns `index` (K,) in the places `used` (K,)."""
+        ...
+
+    def memory(self, places: int) -> Any:
+        """What `view` remembers from call to call, at the start."""
+        ...
+
+    def view(self, memory: Any, index: Array, used: Array) -> tuple[Any, "View"]:
+        """The memory and what it takes to compare moves."""
+        ...
+
+
+class Support(NamedTuple):
+    """The columns that were chosen, for each of L sizes.
+
+    Attributes:
+        index: (L, max_k). size: (L,), how many of the places hold a column.
+        num_iter: (L,). status: (L,).
+    """
+
+    index: Array
+    size: Array
+    num_iter: Array
+    status: Array
+
+
+def least_pivot(dtype) -> float:
+    """The share of itself that a column must have to itself next to others; with less it depends on them."""
+    return float(jnp.finfo(dtype).eps) ** 0.5
+
+
+def invert(gram: Array, used: Array) -> Array:
+    """The inverse of a positive semidefinite matrix (K, K) over the places in `used`, elsewhere 0.
+
+    Gauss–Jordan elimination in the given order: a place whose pivot is zero to working precision depends on those
+    before it, and counts as not used.
+
+    References:
+        Goodnight, A tutorial on the SWEEP operator, The American Statistician 33 (1979).
+    """
+    places = jnp.arange(len(gram))
+    floor = least_pivot(gram.dtype) * jnp.diagonal(gram)
+
+    def eliminate(j, carry):
+        matrix, kept = carry
+        pivot = matrix[j, j]
+        sound = used[j] & (pivot > floor[j])
+        row = jnp.where(places == j, 1, matrix[j]) / jnp.where(sound, pivot, 1)
+        column = jnp.where(places == j, 0, matrix[:, j])
+        swept = jnp.where((places == j)[:, None], row, jnp.where(places == j, 0, matrix) - jnp.outer(column, row))
+        return jnp.where(sound, swept, matrix), kept.at[j].set(sound)
+
+    matrix, kept = lax.fori_loop(0, len(gram), eliminate, (gram, jnp.zeros_like(used)))
+    return jnp.where(kept[:, None] & kept, matrix, 0)
+
+
+class _Moves(NamedTuple):
+    """The best ways on from a support: a column to add and its gain, a place to drop, an exchange and its gain."""
+
+    add: Array
+    gain: Array
+    drop: Array
+    out: Array
+    into: Array
+    better: Array
+
+
+def _moves(view: View, index: Array, used: Array, *, pursue: bool) -> _Moves:
+    """All single moves judged by the quadratic model; `pursue` looks at the slope only, as matching pursuit does."""
+    fit, rows, inverse = view
+    p = rows.shape[1]
+    share = inverse @ rows  # how the columns of the support make up every column
+    least = least_pivot(rows.dtype) * jnp.where(fit.length > 0, fit.length, 1)
+    own = fit.length - jnp.einsum("ij,ij->j", rows, share)  # what is left of a column next to the support
+    inside = jnp.zeros(p, bool).at[jnp.where(used, index, p)].set(True, mode="drop")
+    apart = ~inside & (own > least)
+    gain = jnp.where(apart, fit.pull**2 / jnp.where(apart, fit.length if pursue else own, 1), 0)
+    add = jnp.argmax(gain).astype(jnp.int32)
+    if pursue:
+        return _Moves(add, gain[add], add, add, add, -gain[add])
+    g = jnp.where(used, 1 / jnp.where(jnp.diagonal(inverse) > 0, jnp.diagonal(inverse), 1), 0)
+    cost = jnp.where(used, fit.coef**2 * g, jnp.inf)
+    # without place i the column j has own + shareᵢ²gᵢ to itself, and a slope of pull + shareᵢwᵢgᵢ
+    lift = (fit.coef * g)[:, None]
+    gains = (fit.pull + share * lift) ** 2 / jnp.maximum(own + share**2 * g[:, None], least) - cost[:, None]
+    best = jnp.where(inside | (fit.length == 0), -1, jnp.max(gains, axis=0))
+    into = jnp.argmax(best)
+    out = jnp.argmax(gains[:, into])
+    drop, out, into = (j.astype(jnp.int32) for j in (jnp.argmin(cost), out, into))
+    return _Moves(add, gain[add], drop, out, into, best[into])
+
+
+class _State(NamedTuple):
+    """Where a search stands, and the best support that it knows of every size.
+
+    Attributes:
+        index, size: the support to look at. held: the loss, the index and two moves of the one it was exchanged from.
+        path: (R + 1, R). loss: (R + 1,). adds, drops: moves on from them (R + 1,).
+        up, down: whether these moves are still to be tried (R + 1,).
+    """
+
+    index: Array
+    size: Array
+    held: tuple[Array, Array, Array, Array]
+    path: Array
+    loss: Array
+    adds: Array
+    drops: Array
+    up: Array
+    down: Array
+    memory: Any
+    turns: Array
+    done: Array
+
+
+def _search(problem: Problem, reach: int, *, exchange: bool) -> _State:
+    """Walk through supports of 0, …, reach columns.
+
+    A turn looks at one support. If an exchange lowers the loss it is made. Else the support is the best of its size
+    that can be reached from here; if it is better than what was known, the ways up and down from it are to be tried.
+    The walk goes up where it can, else down from the largest support, and ends where nothing is left to try.
+    """
+    dtype = problem.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    slip = 32 * eps
+    places, sizes = jnp.arange(reach), jnp.arange(reach + 1)
+
+    def turn(s: _State) -> _State:
+        m = s.size
+        used = places < m
+        memory, view = problem.view(s.memory, s.index, used)
+        moves, fit = _moves(view, s.index, used, pursue=not exchange), view.fit
+        here = (fit.loss, s.index, jnp.where(moves.gain > 4 * eps, moves.add, -1), moves.drop)
+        worse = ~(fit.loss < s.held[0] - slip)  # a model that is not exact can mislead
+        held = tuple(jnp.where(worse, a, b) for a, b in zip(s.held, here, strict=True))
+        swap = exchange & ~worse & (moves.better > slip)
+        found = ~swap & (held[0] < s.loss[m] - slip)
+        at = jnp.where(found, m, reach + 1)
+        path, loss, adds, drops = (
+            a.at[at].set(b, mode="drop")
+            for a, b in zip((s.path, s.loss, s.adds, s.drops), (held[1], held[0], held[2], held[3]), strict=True)
+        )
+        up = s.up.at[at].set(True, mode="drop") & (sizes < reach) & (adds >= 0)
+        down = s.down.at[at].set(exchange, mode="drop") & (sizes > 1)
+        rises = jnp.any(up)
+        start = jnp.where(rises, jnp.argmax(up), reach - jnp.argmax(down[::-1]))
+        raised = path[start].at[start].set(adds[start], mode="drop")
+        lowered = path[start].at[drops[start]].set(path[start, start - 1])
+        target = jnp.where(rises, raised, lowered)
+        done = ~swap & ~rises & ~jnp.any(down)
+        tried = jnp.where(swap | done, reach + 1, start)
+        up, down = (
+            up.at[jnp.where(rises, tried, reach + 1)].set(False, mode="drop"),
+            down.at[jnp.where(rises, reach + 1, tried)].set(False, mode="drop"),
+        )
+        index = jnp.where(swap, s.index.at[moves.out].set(moves.into), target)
+        size = jnp.where(swap, m, jnp.where(rises, start + 1, start - 1))
+        nothing = (jnp.full_like(fit.loss, jnp.inf), s.index, held[2], held[3])
+        held = tuple(jnp.where(swap, a, b) for a, b in zip(held, nothing, strict=True))
+        return _State(
+            index, size.astype(jnp.int32), held, path, loss, adds, drops, up, down, memory, s.turns + 1, done
+        )  # fmt: skip
+
+    zeros = jnp.zeros(reach + 1, jnp.int32)
+    start = _State(
+        index=zeros[:-1], size=jnp.int32(0), held=(jnp.array(jnp.inf, dtype), zeros[:-1], zeros[0], zeros[0]),
+        path=jnp.zeros((reach + 1, reach), jnp.int32), loss=jnp.full(reach + 1, jnp.inf, dtype), adds=zeros - 1,
+        drops=zeros, up=zeros > 0, down=zeros > 0, memory=problem.memory(reach), turns=jnp.int32(0),
+        done=jnp.array(False),
+    )  # fmt: skip
+    return lax.while_loop(lambda s: ~s.done & (s.turns < TURNS * (reach + 1)), turn, start)
+
+
+def _best_up_to(state: _State, ks: Array, max_k: int) -> Support:
+    """For each k the support of least loss among those with at most k columns."""
+    allowed = jnp.arange(len(state.loss)) <= ks[:, None]
+    size = jnp.argmin(jnp.where(allowed, state.loss, jnp.inf), axis=1).astype(jnp.int32)
+    status = jnp.where(state.done, Status.CONVERGED, Status.ITERATION_LIMIT).astype(jnp.int32)
+    return Support(
+        state.path[size, :max_k], size, jnp.full_like(size, state.turns), jnp.full_like(size, status)
+    )  # fmt: skip
+
+
+def omp(problem: Problem, ks: Array, *, max_k: int) -> Support:
+    """Orthogonal matching pursuit: add the column with the steepest slope, refit, and so on; one run for every k.
+
+    References:
+        Pati, Rezaiifar & Krishnaprasad, Orthogonal matching pursuit, Asilomar 1993.
+    """
+    return _best_up_to(_search(problem, max_k, exchange=False), ks, max_k)
+
+
+def swaps(problem: Problem, ks: Array, *, max_k: int) -> Support:
+    """Forward selection with the best exchange of two columns until there is none, up to max_k + 8 columns and back.
+
+    One run serves every k: a support of each size comes from its neighbours' by adding or dropping a column. At the
+    end no exchange of one column, and no such step from a neighbour followed by exchanges, lowers the loss.
+
+    References:
+        Miller, Subset Selection in Regression, Chapman & Hall 2002, section 3.5.
+        Hazimeh & Mazumder, Fast best subset selection, Operations Research 68 (2020).
+    """
+    reach = min(max_k + AHEAD, problem.num_columns)
+    return _best_up_to(_search(problem, reach, exchange=True), ks, max_k)
+
+
+def iht(problem: Problem, ks: Array, *, max_k: int) -> Support:
+    """Hard thresholding pursuit: keep the k largest of w + μ·slope, refit, and halve μ where the loss does not fall.
+
+    References:
+        Blumensath & Davies, Iterative hard thresholding for compressed sensing, ACHA 27 (2009).
+        Foucart, Hard thresholding pursuit, SIAM J. Numer. Anal. 49 (2011).
+    """
+    p = problem.num_columns
+    places = jnp.arange(max_k)
+    halvings, slip = 12, 32
+
+    def one(k):
+        used = places < k
+
+        def threshold(fit, index, step):
+            flat = jnp.where(fit.length > 0, fit.length, 1)
+            point = (step * fit.pull / flat).at[jnp.where(used, index, p)].set(fit.coef, mode="drop")
+            return lax.top_k(jnp.abs(point), max_k)[1].astype(jnp.int32)
+
+        def unfinished(state):
+            _, _, step, turns = state
+            return (step >= 2.0**-halvings) & (turns < TURNS)
+
+        def turn(state):
+            index, fit, step, turns = state
+            new = threshold(fit, index, step)
+            trial = problem.fit(new, used)
+            better = trial.loss < fit.loss - slip * jnp.finfo(fit.loss.dtype).eps
+            kept = Fit(*(jnp.where(better, a, b) for a, b in zip(trial, fit, strict=True)))
+            return jnp.where(better, new, index), kept, jnp.where(better, 1, step / 2), turns + 1
+
+        empty = problem.fit(places.astype(jnp.int32), places < 0)
+        index = threshold(empty, jnp.full(max_k, p), 1.0)
+        step = jnp.ones_like(empty.loss)
+        index, _, step, turns = lax.while_loop(
+            unfinished, turn, (index, problem.fit(index, used), step, jnp.int32(0))
+        )  # fmt: skip
+        status = jnp.where(step < 2.0**-halvings, Status.CONVERGED, Status.ITERATION_LIMIT)
+        return Support(index, k.astype(jnp.int32), turns, status.astype(jnp.int32))
+
+    return lax.map(one, ks)
