@@ -58,9 +58,9 @@ def best_subset(
         weights: v (n,), non-negative; 1 if None.
         offset: o, of the shape of y; 0 if None.
         intercept: whether b is fitted, which does not count as a column.
-        solver: "swaps", forward selection with exchanges of columns, up to max_k + 8 columns and back; "omp", orthogonal
-            matching pursuit; "iht", hard thresholding with the fit to the columns in every step; "exhaustive", for
-            p ≤ 18, or p ≤ 12 with a loss other than the squared one.
+        solver: "swaps", forward selection with exchanges of columns, up to max_k + 8 of them and back; "omp",
+            orthogonal matching pursuit; "iht", hard thresholding with the fit to the columns in every step; or
+            "exhaustive", for p ≤ 18, or p ≤ 12 with a loss other than the squared one.
         max_k: the largest k to prepare for, which `swaps` makes use of for smaller ones too. k if None; where k is
             traced, as under `jax.vmap`, min(n, p): give it then.
 
@@ -76,7 +76,7 @@ def best_subset(
         [ 3.  0. -1.]
 
     References:
-        Bertsimas, King & Mazumder, Best subset selection via a modern optimization lens, Annals of Statistics 44 (2016).
+        Bertsimas, King & Mazumder, Best subset selection via a modern optimization lens, Ann. Statist. 44 (2016).
         Zhu et al., A polynomial algorithm for best-subset selection problem, PNAS 117 (2020).
     """
     samples = check_samples(X, y, weights)
@@ -95,7 +95,7 @@ def best_subset(
     else:
         if not hasattr(loss, "slopes"):
             raise ValueError(f"loss must be a loss of regjax.losses, got {loss!r}")
-        if loss.coupled or not loss.smooth:
+        if loss.coupled or not loss.smooth:  # pyright: ignore[reportOptionalMemberAccess]
             raise ValueError(f"loss must be smooth and a sum over samples, which {type(loss).__name__} is not")
         coef, b, *rest = _general(
             samples.X, samples.Y, shift, samples.weights, check_loss(loss, samples), k, **numerics
@@ -161,10 +161,10 @@ def _check_sizes(k: Any, max_k: Any, n: int, p: int) -> tuple[Array, int]:
 
 def _selected(pose, solver: str, max_k: int, *, refit: bool):
     """The support for data and k, whatever lanes there are, and if asked the coefficients (K,) on it."""
-    places = jnp.arange(max(max_k, 1))
 
     def over_sizes(data, variants):
         problem, (ks,) = pose(*data), variants
+        places = jnp.arange(max(max_k, 1))
         found = _BY_NAME[solver](problem, jnp.clip(ks, 0, max_k), max_k=len(places))
         if not refit:
             return found, (places < found.size[:, None]).astype(problem.dtype)

@@ -157,7 +157,7 @@ class _State(NamedTuple):
 
     index: Array
     size: Array
-    held: tuple[Array, Array, Array, Array]
+    held: tuple[Array, ...]
     path: Array
     loss: Array
     adds: Array
