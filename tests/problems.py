@@ -197,12 +197,6 @@ MODELS = {
     ),
     "lam_max": Model(lambda X, y, lam, v: regjax.lam_max(X, y, weights=v), shapes=("tall",)),
     "best_subset": Model(lambda X, y, lam, v: _solution(regjax.best_subset(X, y, 2, weights=v))),
-    "logistic best_subset": Model(
-        lambda X, y, lam, v: _solution(
-            regjax.best_subset(X, jax.nn.sigmoid(0.3 * y), 2, loss=regjax.losses.Binomial(), weights=v)
-        ),
-        shapes=("tall",),
-    ),
 }
 
 # one form of the solution each, both where they are two pieces of code: primal and dual, homotopy and certificate
@@ -213,6 +207,5 @@ RELATIVES = (
     "multi_kernel_ridge", "kernel_gcv", "kernel_ridge by cg", "lasso_ball", "sparse_group_lasso", "multitask_lasso",
     "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path", "logistic lasso", "huber ridge",
     "elastic_net within limits", "nadaraya_watson_loo", "ridge without intercept", "loo_score", "gcv", "max_step",
-    "logistic best_subset",
 )  # fmt: skip
 CASES = ONE + [(name, shape) for name in BOTH for shape in MODELS[name].shapes if (name, shape) not in ONE]
