@@ -6,6 +6,7 @@ A support is a fixed number of places of which the first m hold columns. What a 
 
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -111,11 +112,12 @@ def invert(gram: Array, used: Array) -> Array:
 
 
 class _Moves(NamedTuple):
-    """The best ways on from a support: a column to add and its gain, a place to drop, an exchange and its gain."""
+    """The best ways on: a column to add and its gain, a place to drop and its cost, an exchange and its gain."""
 
     add: Array
     gain: Array
     drop: Array
+    cost: Array
     out: Array
     into: Array
     better: Array
@@ -133,7 +135,7 @@ def _moves(view: View, index: Array, used: Array, *, pursue: bool) -> _Moves:
     gain = jnp.where(apart, fit.pull**2 / jnp.where(apart, fit.length if pursue else own, 1), 0)
     add = jnp.argmax(gain).astype(jnp.int32)
     if pursue:
-        return _Moves(add, gain[add], add, add, add, -gain[add])
+        return _Moves(add, gain[add], add, gain[add], add, add, -gain[add])
     g = jnp.where(used, 1 / jnp.where(jnp.diagonal(inverse) > 0, jnp.diagonal(inverse), 1), 0)
     cost = jnp.where(used, fit.coef**2 * g, jnp.inf)
     # without place i the column j has own + shareᵢ²gᵢ to itself, and a slope of pull + shareᵢwᵢgᵢ
@@ -143,25 +145,37 @@ def _moves(view: View, index: Array, used: Array, *, pursue: bool) -> _Moves:
     into = jnp.argmax(best)
     out = jnp.argmax(gains[:, into])
     drop, out, into = (j.astype(jnp.int32) for j in (jnp.argmin(cost), out, into))
-    return _Moves(add, gain[add], drop, out, into, best[into])
+    return _Moves(add, gain[add], drop, cost[drop], out, into, best[into])
+
+
+class _Known(NamedTuple):
+    """The best supports known: one of every size 0, …, R along the first axis, or a single one.
+
+    Attributes:
+        loss: infinite where none is known. index: (R,).
+        add, higher: the best column to add, and the loss to expect. drop, lower: the place to drop, likewise.
+    """
+
+    loss: Array
+    index: Array
+    add: Array
+    higher: Array
+    drop: Array
+    lower: Array
 
 
 class _State(NamedTuple):
-    """Where a search stands, and the best support that it knows of every size.
+    """Where a search stands.
 
     Attributes:
-        index, size: the support to look at. held: the loss, the index and two moves of the one it was exchanged from.
-        path: (R + 1, R). loss: (R + 1,). adds, drops: moves on from them (R + 1,).
-        up, down: whether these moves are still to be tried (R + 1,).
+        index, size: the support to look at. held: the one from which it was reached by an exchange.
+        best: of every size. up, down: whether the ways on from these are still to be tried.
     """
 
     index: Array
     size: Array
-    held: tuple[Array, ...]
-    path: Array
-    loss: Array
-    adds: Array
-    drops: Array
+    held: _Known
+    best: _Known
     up: Array
     down: Array
     memory: Any
@@ -174,66 +188,62 @@ def _search(problem: Problem, reach: int, *, exchange: bool) -> _State:
 
     A turn looks at one support. If an exchange lowers the loss it is made. Else the support is the best of its size
     that can be reached from here; if it is better than what was known, the ways up and down from it are to be tried.
-    The walk goes up where it can, else down from the largest support, and ends where nothing is left to try.
+    The walk goes up where it can, else down from the largest support, and ends where nothing is left to try: a way
+    that leads to the loss already known at its end is one that was gone.
     """
-    dtype = problem.dtype
-    eps = float(jnp.finfo(dtype).eps)
+    eps = float(jnp.finfo(problem.dtype).eps)
     slip = 32 * eps
     places, sizes = jnp.arange(reach), jnp.arange(reach + 1)
+
+    def pick(condition, a, b):
+        return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)
 
     def turn(s: _State) -> _State:
         m = s.size
         used = places < m
         memory, view = problem.view(s.memory, s.index, used)
-        moves, fit = _moves(view, s.index, used, pursue=not exchange), view.fit
-        here = (fit.loss, s.index, jnp.where(moves.gain > 4 * eps, moves.add, -1), moves.drop)
-        worse = ~(fit.loss < s.held[0] - slip)  # a model that is not exact can mislead
-        held = tuple(jnp.where(worse, a, b) for a, b in zip(s.held, here, strict=True))
+        moves, loss = _moves(view, s.index, used, pursue=not exchange), view.fit.loss
+        add = jnp.where(moves.gain > 4 * eps, moves.add, -1)
+        here = _Known(loss, s.index, add, loss - moves.gain, moves.drop, loss + moves.cost)
+        worse = ~(loss < s.held.loss - slip)  # a model that is not exact can mislead
         swap = exchange & ~worse & (moves.better > slip)
-        found = ~swap & (held[0] < s.loss[m] - slip)
-        at = jnp.where(found, m, reach + 1)
-        path, loss, adds, drops = (
-            a.at[at].set(b, mode="drop")
-            for a, b in zip((s.path, s.loss, s.adds, s.drops), (held[1], held[0], held[2], held[3]), strict=True)
-        )
-        up = s.up.at[at].set(True, mode="drop") & (sizes < reach) & (adds >= 0)
-        down = s.down.at[at].set(exchange, mode="drop") & (sizes > 1)
+        held = pick(worse, s.held, here)
+        at = jnp.where(~swap & (held.loss < s.best.loss[m] - slip), m, reach + 1)
+        best = jax.tree.map(lambda known, new: known.at[at].set(new, mode="drop"), s.best, held)
+        fresh = jnp.abs(best.higher - jnp.append(best.loss[1:], -jnp.inf)) > 16 * slip
+        up = s.up.at[at].set(True, mode="drop") & (sizes < reach) & (best.add >= 0) & fresh
+        fresh = jnp.abs(best.lower - jnp.append(jnp.inf, best.loss[:-1])) > 16 * slip
+        down = s.down.at[at].set(exchange, mode="drop") & (sizes > 1) & fresh
         rises = jnp.any(up)
-        start = jnp.where(rises, jnp.argmax(up), reach - jnp.argmax(down[::-1]))
-        raised = path[start].at[start].set(adds[start], mode="drop")
-        lowered = path[start].at[drops[start]].set(path[start, start - 1])
-        target = jnp.where(rises, raised, lowered)
         done = ~swap & ~rises & ~jnp.any(down)
-        tried = jnp.where(swap | done, reach + 1, start)
-        up, down = (
-            up.at[jnp.where(rises, tried, reach + 1)].set(False, mode="drop"),
-            down.at[jnp.where(rises, reach + 1, tried)].set(False, mode="drop"),
-        )
-        index = jnp.where(swap, s.index.at[moves.out].set(moves.into), target)
-        size = jnp.where(swap, m, jnp.where(rises, start + 1, start - 1))
-        nothing = (jnp.full_like(fit.loss, jnp.inf), s.index, held[2], held[3])
-        held = tuple(jnp.where(swap, a, b) for a, b in zip(held, nothing, strict=True))
+        start = jnp.where(rises, jnp.argmax(up), reach - jnp.argmax(down[::-1]))
+        known = best.index[start]
+        raised = known.at[start].set(best.add[start], mode="drop")
+        lowered = known.at[best.drop[start]].set(known[start - 1])
+        index = jnp.where(swap, s.index.at[moves.out].set(moves.into), jnp.where(rises, raised, lowered))
+        size = jnp.where(swap, m, jnp.where(rises, start + 1, start - 1)).astype(jnp.int32)
+        tried = (sizes == start) & ~swap
+        held = pick(swap, held, held._replace(loss=jnp.full_like(loss, jnp.inf)))
         return _State(
-            index, size.astype(jnp.int32), held, path, loss, adds, drops, up, down, memory, s.turns + 1, done
+            index, size, held, best, up & ~(tried & rises), down & ~(tried & ~rises), memory, s.turns + 1, done
         )  # fmt: skip
 
-    zeros = jnp.zeros(reach + 1, jnp.int32)
+    none, inf = jnp.zeros(reach + 1, jnp.int32), jnp.full(reach + 1, jnp.inf, problem.dtype)
+    best = _Known(inf, jnp.zeros((reach + 1, reach), jnp.int32), none - 1, inf, none, inf)
     start = _State(
-        index=zeros[:-1], size=jnp.int32(0), held=(jnp.array(jnp.inf, dtype), zeros[:-1], zeros[0], zeros[0]),
-        path=jnp.zeros((reach + 1, reach), jnp.int32), loss=jnp.full(reach + 1, jnp.inf, dtype), adds=zeros - 1,
-        drops=zeros, up=zeros > 0, down=zeros > 0, memory=problem.memory(reach), turns=jnp.int32(0),
-        done=jnp.array(False),
+        index=none[:-1], size=none[0], held=jax.tree.map(lambda a: a[0], best), best=best, up=none > 0, down=none > 0,
+        memory=problem.memory(reach), turns=none[0], done=jnp.array(False),
     )  # fmt: skip
     return lax.while_loop(lambda s: ~s.done & (s.turns < TURNS * (reach + 1)), turn, start)
 
 
 def _best_up_to(state: _State, ks: Array, max_k: int) -> Support:
     """For each k the support of least loss among those with at most k columns."""
-    allowed = jnp.arange(len(state.loss)) <= ks[:, None]
-    size = jnp.argmin(jnp.where(allowed, state.loss, jnp.inf), axis=1).astype(jnp.int32)
+    allowed = jnp.arange(len(state.best.loss)) <= ks[:, None]
+    size = jnp.argmin(jnp.where(allowed, state.best.loss, jnp.inf), axis=1).astype(jnp.int32)
     status = jnp.where(state.done, Status.CONVERGED, Status.ITERATION_LIMIT).astype(jnp.int32)
     return Support(
-        state.path[size, :max_k], size, jnp.full_like(size, state.turns), jnp.full_like(size, status)
+        state.best.index[size, :max_k], size, jnp.full_like(size, state.turns), jnp.full_like(size, status)
     )  # fmt: skip
 
 
