@@ -4,6 +4,7 @@ A support is a fixed number of places of which the first m hold columns. What a 
 `Problem` (see `supports.py`), which is least squares or any other loss: the searches are the same.
 """
 
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -123,7 +124,14 @@ class _Moves(NamedTuple):
     better: Array
 
 
-def _moves(view: View, index: Array, used: Array, *, pursue: bool) -> _Moves:
+def _first(width: int, view: View, index: Array, used: Array) -> tuple[View, Array, Array]:
+    """The same support with fewer places."""
+    fit, rows, inverse = view
+    fit = fit._replace(coef=fit.coef[:width])
+    return View(fit, rows[:width], inverse[:width, :width]), index[:width], used[:width]
+
+
+def _moves(view: View, index: Array, used: Array, pursue: bool) -> _Moves:
     """All single moves judged by the quadratic model; `pursue` looks at the slope only, as matching pursuit does."""
     fit, rows, inverse = view
     p = rows.shape[1]
@@ -138,12 +146,17 @@ def _moves(view: View, index: Array, used: Array, *, pursue: bool) -> _Moves:
         return _Moves(add, gain[add], add, gain[add], add, add, -gain[add])
     g = jnp.where(used, 1 / jnp.where(jnp.diagonal(inverse) > 0, jnp.diagonal(inverse), 1), 0)
     cost = jnp.where(used, fit.coef**2 * g, jnp.inf)
-    # without place i the column j has own + shareᵢ²gᵢ to itself, and a slope of pull + shareᵢwᵢgᵢ
-    lift = (fit.coef * g)[:, None]
-    gains = (fit.pull + share * lift) ** 2 / jnp.maximum(own + share**2 * g[:, None], least) - cost[:, None]
-    best = jnp.where(inside | (fit.length == 0), -1, jnp.max(gains, axis=0))
+
+    def exchanged(share, own, pull, least):
+        """The gain of columns that take a place: without i, j has own + shareᵢ²gᵢ left and slope pull + shareᵢwᵢgᵢ."""
+        places = (fit.coef * g, g, cost)
+        lift, room, loss = (a.reshape(-1, *(1,) * (share.ndim - 1)) for a in places)
+        return (pull + share * lift) ** 2 / jnp.maximum(own + share**2 * room, least) - loss
+
+    best = jnp.max(exchanged(share, own, fit.pull, least), axis=0)
+    best = jnp.where(inside | (fit.length == 0), -1, best)
     into = jnp.argmax(best)
-    out = jnp.argmax(gains[:, into])
+    out = jnp.argmax(exchanged(share[:, into], own[into], fit.pull[into], least[into]))  # not a pass over all again
     drop, out, into = (j.astype(jnp.int32) for j in (jnp.argmin(cost), out, into))
     return _Moves(add, gain[add], drop, cost[drop], out, into, best[into])
 
@@ -194,6 +207,7 @@ def _search(problem: Problem, reach: int, *, exchange: bool) -> _State:
     eps = float(jnp.finfo(problem.dtype).eps)
     slip = 32 * eps
     places, sizes = jnp.arange(reach), jnp.arange(reach + 1)
+    widths = sorted({-(-reach * part // 4) for part in (1, 2, 3, 4)}) if reach > 16 else [reach]
 
     def pick(condition, a, b):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)
@@ -202,7 +216,9 @@ def _search(problem: Problem, reach: int, *, exchange: bool) -> _State:
         m = s.size
         used = places < m
         memory, view = problem.view(s.memory, s.index, used)
-        moves, loss = _moves(view, s.index, used, pursue=not exchange), view.fit.loss
+        loss = view.fit.loss
+        enough = jnp.int32(0) + sum((m > width).astype(jnp.int32) for width in widths[:-1])
+        moves = lax.switch(enough, [partial(_moves, *_first(w, view, s.index, used), not exchange) for w in widths])
         add = jnp.where(moves.gain > 4 * eps, moves.add, -1)
         here = _Known(loss, s.index, add, loss - moves.gain, moves.drop, loss + moves.cost)
         worse = ~(loss < s.held.loss - slip)  # a model that is not exact can mislead
