@@ -70,9 +70,9 @@ def best_subset(
         proven by enumeration, else nan. `num_iter` counts the subsets looked at.
 
     Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> X = jnp.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [2.0, 1.0, 0.0], [1.0, 2.0, 4.0]])
-        >>> print(regjax.best_subset(X, 3 * X[:, 0] - X[:, 2], 2).params.coef.round(3))
+        >>> import numpy as np, regjax
+        >>> X = np.array([[1.0, 0, 1], [0, 1, 1], [2, 1, 0], [1, 2, 4], [3, 1, 2]])
+        >>> print(np.asarray(regjax.best_subset(X, 3 * X[:, 0] - X[:, 2], 2).params.coef).round(3))
         [ 3.  0. -1.]
 
     References:
@@ -124,11 +124,10 @@ def best_subset_path(
         A `Solution` with the axis of k in front of every field.
 
     Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> X = jnp.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [2.0, 1.0, 0.0], [1.0, 2.0, 4.0]])
-        >>> path = regjax.best_subset_path(X, jnp.array([1.0, 2.0, 4.0, 3.0]), 3)
-        >>> print(path.objective.round(3), (path.params.coef != 0).sum(1))
-        [2.5 1.  0.5 0. ] [0 1 2 3]
+        >>> import numpy as np, regjax
+        >>> path = regjax.best_subset_path(np.eye(3), np.array([1.0, 2.0, 4.0]), 3, intercept=False)
+        >>> print(np.asarray(path.objective).round(3), (path.params.coef != 0).sum(1))
+        [10.5  2.5  0.5  0. ] [0 1 2 3]
     """
     if not isinstance(max_k, int | np.integer) or isinstance(max_k, bool) or max_k < 0:
         raise ValueError(f"max_k takes an integer, at least 0, got {max_k!r}")
