@@ -56,6 +56,7 @@ from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
 from regjax.models.stochastic import sgd
 from regjax.models.stochastic_problem import StochasticSolution
+from regjax.models.subset import best_subset, best_subset_path
 from regjax.selection.cross_validate import CrossValidation, cross_validate
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
@@ -83,6 +84,8 @@ __all__ = [
     "bases",
     "bayes_linear",
     "bayes_linear_fit",
+    "best_subset",
+    "best_subset_path",
     "check",
     "condition_number",
     "cox_regression",
