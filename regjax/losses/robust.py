@@ -129,6 +129,57 @@ class Bisquare(Elementwise):
 
 @register_node
 @dataclass(frozen=True, eq=False)
+class Hampel(Elementwise):
+    r"""½r² up to a, linear up to b, then bending down to a constant from c on: ψ has three parts.
+
+    ψ(r) = min(|r|, a, a·max(c − |r|, 0)/(c − b)) sign(r), r = y − η. Not convex: what is found is a stationary point
+    near the start.
+
+    Attributes:
+        a, b, c: 0 < a < b < c, in the units of y; multiples 2, 4 and 8 of their scale are usual.
+
+    Example:
+        >>> print(Hampel(2.0, 4.0, 8.0).gradient(0.0, 6.0))
+        1.0
+
+    References:
+        Hampel, Ronchetti, Rousseeuw & Stahel, Robust Statistics, Wiley 1986, section 2.6.
+    """
+
+    a: Any = 2.0
+    b: Any = 4.0
+    c: Any = 8.0
+
+    convex = False
+
+    @property
+    def limits(self) -> dict:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Each beyond the one before."""
+        return {"b": (self.a, float("inf")), "c": (self.b, float("inf"))}
+
+    def value(self, y, eta):
+        """ℓ."""
+        size = jnp.abs(y - eta)
+        near = jnp.minimum(size, self.a)
+        rest = jnp.maximum(self.c - jnp.maximum(size, self.b), 0) / (self.c - self.b)  # 1 up to b, 0 from c on
+        middle = jnp.clip(size, self.a, self.b) - self.a
+        return near**2 / 2 + self.a * (middle + (self.c - self.b) / 2 * (1 - rest**2))
+
+    def gradient(self, y, eta):
+        """ψ(η − y)."""
+        return jnp.sign(eta - y) * self._slope(jnp.abs(y - eta))
+
+    def weight(self, y, eta):
+        """ψ(r)/r: the parabola of this curvature lies above ℓ."""
+        size = jnp.abs(y - eta)
+        return self._slope(jnp.maximum(size, self.a)) / jnp.maximum(size, self.a)
+
+    def _slope(self, size):
+        return jnp.minimum(jnp.minimum(size, self.a), self.a * jnp.maximum(self.c - size, 0) / (self.c - self.b))
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
 class Lp(Elementwise):
     r"""|r|^p/p, r = y − η, for 1 < p ≤ 2; absolute errors (p = 1) are those of the median, twice `Quantile(0.5)`.
 

@@ -45,8 +45,10 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
     for name, value in changes.items():
         low, high = loss.limits.get(name, (0.0, float("inf")))
         require(
-            lambda a, low=low, high=high: jnp.all((a > low) & (a < high)),
+            lambda a, low, high: jnp.all((a > low) & (a < high)),
             value,
+            low,
+            high,
             message=f"{name} of {type(loss).__name__} must be between {low} and {high}, got {value}",
         )
     require(
