@@ -1,6 +1,6 @@
 """Losses that large residuals hurt less than squares do, and those of quantiles and p-norms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -225,7 +225,8 @@ class Quantile(Elementwise):
     r"""τ·r for r = y − η ≥ 0, (τ − 1)·r below: its minimiser is the quantile τ of y.
 
     Attributes:
-        tau: τ, between 0 and 1; ½ is the median, with half the absolute error.
+        tau: τ, between 0 and 1; ½ is the median, with half the absolute error. With t targets also one for each (t,).
+        non_crossing: whether the predictors of every sample are kept in the order of their τ.
 
     Example:
         >>> print(Quantile(0.75).value(1.0, 0.0))
@@ -236,10 +237,16 @@ class Quantile(Elementwise):
     """
 
     tau: Any = 0.5
+    non_crossing: bool = field(default=False, metadata={"static": True})
 
     smooth = False
     has_dual = True
     limits: ClassVar = {"tau": (0.0, 1.0)}
+
+    @property
+    def coupled(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether quantiles are kept from crossing."""
+        return self.non_crossing
 
     def value(self, y, eta):
         """ℓ."""

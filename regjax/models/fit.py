@@ -53,7 +53,7 @@ def fit(
         X: (n, p), or a pytree of arrays with n samples in front.
         y: (n,) or (n, t).
         loss: from `regjax.losses`: `Squared()` is ½(y − η)². Every smooth loss goes with every penalty; `Quantile` with
-            `Zero`, `L1`, `L2`, `ElasticNet` and `Tikhonov`. `Multinomial` takes y (n, K), `Cox` (n, 2).
+            linear costs, limits and squares: `L1`, `TotalVariation`, `Box`, `L2`, `Tikhonov` and their like. `Multinomial` takes y (n, K), `Cox` (n, 2).
         penalty: from `regjax.penalties`. A strength is a scalar, an array that broadcasts against the coefficients or a
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.

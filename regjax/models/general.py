@@ -43,6 +43,9 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
             changes[entry.name] = as_float_array(entry.name, getattr(loss, entry.name)).astype(samples.X.dtype)
     loss = replace(loss, **changes)
     for name, value in changes.items():
+        if value.shape not in ((), samples.Y.shape[1:]):
+            takes = "a number" if samples.single else f"a number or one for each target, {samples.Y.shape[1:]}"
+            raise ValueError(f"{name} of {type(loss).__name__} has shape {value.shape}: it takes {takes}")
         low, high = loss.limits.get(name, (0.0, float("inf")))
         require(
             lambda a, low, high: jnp.all((a > low) & (a < high)),

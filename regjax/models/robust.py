@@ -1,4 +1,4 @@
-"""Robust regression, p-norms and quantiles."""
+"""Robust regression and p-norms."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -106,46 +106,6 @@ def lp_regression(
     )  # fmt: skip
 
 
-def quantile_regression(
-    X: Any,
-    y: Any,
-    tau: Any,
-    penalty: Penalty | None = None,
-    *,
-    weights: Any = None,
-    offset: Any = None,
-    intercept: bool = True,
-    tol: float | None = None,
-    max_iter: int | None = None,
-) -> Solution:
-    r"""Quantile regression: minimise Σᵢ vᵢ ρ_τ(yᵢ − oᵢ − b − xᵢw) + P(w), ρ_τ(r) = max(τr, (τ − 1)r).
-
-    A linear program, solved exactly by an interior point method; `jax.vmap` over τ gives many quantiles. The minimiser
-    need not be unique, the objective is.
-
-    Args:
-        X, y, weights, offset, intercept, tol, max_iter: as in `fit`.
-        tau: τ, between 0 and 1.
-        penalty: P: `Zero`, `L1`, `L2`, `ElasticNet` or `Tikhonov`; none if None.
-
-    Returns:
-        A `Solution`. The vertex of a linear program has no derivative here: it is nan.
-
-    Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> X, y = jnp.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]]), jnp.array([1.0, 2.0, 9.0, 3.0, 5.0, 6.0])
-        >>> print(round(float(regjax.quantile_regression(X, y, 0.5).params.coef[0]), 3))  # 5 − 2
-        3.0
-
-    References:
-        Koenker & Bassett, Regression quantiles, Econometrica 46 (1978).
-    """
-    return fit(
-        X, y, Quantile(tau), Zero() if penalty is None else penalty, weights=weights, offset=offset,
-        intercept=intercept, tol=tol, max_iter=max_iter,
-    )  # fmt: skip
-
-
 @register_node
 @dataclass(frozen=True, eq=False)
 class RobustLinear(Linear):
@@ -175,15 +135,15 @@ def robust_regression(
 
     Weighted least squares from the ordinary fit, with weights ψ(u)/u and the scale of the last residuals, as MASS::rlm
     does. Then s is held, and the fit is that of `losses.Huber(k·s)`, `losses.Bisquare(c·s)` or `losses.Hampel`, with
-    its certificate and derivatives at a constant scale. All but "huber" may have several solutions: this is the one near
-    least squares.
+    its certificate and derivatives at a constant scale. All but "huber" may have several solutions: this is the one
+    near least squares.
 
     Args:
         X, y, intercept, tol: as in `fit`, with y (n,).
         psi: "huber"; "bisquare" or "hampel", which ignore far outliers.
         tuning: k, c, or (a, b, c), in units of the scale; 1.345, 4.685 and (2, 4, 8) if None.
-        scale: "mad", s = median|√v r|/0.6745; or "proposal2", Huber's s² = Σᵢ min(vᵢrᵢ², k²s²)/((n − p)γ) with k = 1.345
-            and γ the mean of min(z², k²) for normal z, p counting the intercept.
+        scale: "mad", s = median|√v r|/0.6745; or "proposal2", Huber's s² = Σᵢ min(vᵢrᵢ², k²s²)/((n − p)γ) with
+            k = 1.345 and γ the mean of min(z², k²) for normal z, p counting the intercept.
         weights: v, inverse variances up to a factor.
         max_iter: the most weighted least squares fits.
 

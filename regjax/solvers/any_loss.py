@@ -11,9 +11,10 @@ from regjax.core.lanes import map_problems, sees_lanes
 from regjax.losses import Loss
 from regjax.penalties import Penalty
 from regjax.solvers.accelerated import accelerated
-from regjax.solvers.interior_point import TAKES, interior_point
+from regjax.solvers.interior_point import interior_point
 from regjax.solvers.minimize import Solver
 from regjax.solvers.newton import is_quadratic, newton
+from regjax.solvers.program import is_program
 from regjax.solvers.proximal_newton import proximal_newton
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import Task
@@ -46,9 +47,8 @@ def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_
         raise ValueError(f"solver must be one of {', '.join(_BY_NAME)} for {names}, got {solver!r}")
     if loss.smooth == (found is interior_point):
         raise ValueError(f"interior_point is for Quantile, the other solvers for smooth losses: not for {names}")
-    if found is interior_point and (not isinstance(penalty, TAKES) or not (num_targets == 1 or penalty.separable)):
-        allowed = ", ".join(part.__name__ for part in TAKES)
-        raise ValueError(f"{names} is fitted with {allowed}, of one target or apart, and without limits: not {what}")
+    if found is interior_point and not is_program(penalty):
+        raise ValueError(f"interior_point takes linear costs, limits and squares, such as L1, Box and L2, not {what}")
     if found is newton and not is_quadratic(penalty):
         raise ValueError(f"newton takes Zero, L2 and Tikhonov, not {what}: use proximal_newton or fista")
     if found is proximal_newton and not (apart and penalty.convex):
@@ -71,8 +71,9 @@ def minimize_loss(
         return one(task, penalty, init, tol)
     shape = (init.shape[0] - 1, t)
     each = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape).T[..., None], penalty)
-    targets = task._replace(y=task.y.T[..., None], offset=task.offset.T[..., None])
-    axes = Task(None, 0, 0, None, None, None)  # pyright: ignore[reportArgumentType]
+    loss = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (t,)), task.loss)
+    targets = task._replace(y=task.y.T[..., None], offset=task.offset.T[..., None], loss=loss)
+    axes = Task(None, 0, 0, None, None, 0)  # pyright: ignore[reportArgumentType]
     out = jax.vmap(one, (axes, 0, 0, None))(targets, each, init.T[..., None], tol)
     return out._replace(coef=out.coef[..., 0].T)
 
