@@ -53,7 +53,8 @@ def fit(
         X: (n, p), or a pytree of arrays with n samples in front.
         y: (n,) or (n, t).
         loss: from `regjax.losses`: `Squared()` is ½(y − η)². Every smooth loss goes with every penalty; `Quantile` with
-            linear costs, limits and squares: `L1`, `TotalVariation`, `Box`, `L2`, `Tikhonov` and their like. `Multinomial` takes y (n, K), `Cox` (n, 2).
+            linear costs, limits and squares: `L1`, `TotalVariation`, `Box`, `L2`, `Tikhonov` and their like.
+            `Multinomial` takes y (n, K), `Cox` (n, 2).
         penalty: from `regjax.penalties`. A strength is a scalar, an array that broadcasts against the coefficients or a
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.
@@ -65,7 +66,8 @@ def fit(
         solver: a name or a function of `regjax.solvers`. By default closed forms serve `Squared` with `Zero`, `L2` and
             `Tikhonov`, `working_set` the lasso and the elastic net, and `fista` everything else. With other losses
             `newton` serves those three penalties, `proximal_newton` convex ones, `fista` losses and penalties that
-            couple targets, and those that are not convex, and `interior_point` quantiles.
+            couple targets, and those that are not convex, and `interior_point` quantiles. `irls` serves p-norms
+            with those three.
         init: coefficients to start from, like `params.coef`.
         tol: the duality gap to reach relative to half the null deviance (the optimality residual where there is no
             gap); 1e-10 in float64 and 1e-5 in float32 if None.

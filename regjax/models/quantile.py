@@ -34,13 +34,14 @@ def quantile_regression(
     Args:
         X, y, weights, offset, lower, upper, intercept, tol, max_iter: as in `fit`; y is (n,) with several τ.
         tau: τ, between 0 and 1: a scalar, or (t,) for t quantiles at once.
-        penalty: P: `Zero`, `L1`, `L2`, `ElasticNet`, `Tikhonov`, `TotalVariation`, `Box` or `NonNegative`; none if None.
+        penalty: P: `Zero`, `L1`, `L2`, `ElasticNet`, `Tikhonov`, `TotalVariation`, `Box` or `NonNegative`; none if
+            None.
         non_crossing: whether a larger τ must not predict less at any sample of positive weight, and so nowhere in the
             convex hull of these samples. Beyond it, lines that are not parallel do cross.
 
     Returns:
-        A `Solution`, its coefficients (p, t) with several τ. The vertex of a linear program has no derivative here: it is
-        nan.
+        A `Solution`, its coefficients (p, t) with several τ. The vertex of a linear program has no derivative here: it
+        is nan.
 
     Example:
         >>> import jax.numpy as jnp, regjax

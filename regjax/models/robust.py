@@ -73,18 +73,21 @@ def lp_regression(
     weights: Any = None,
     offset: Any = None,
     intercept: bool = True,
+    solver: str | None = None,
     init: Any = None,
     tol: float | None = None,
     max_iter: int | None = None,
 ) -> Solution:
     r"""Regression in the p-norm: minimise (1/p) Σᵢ vᵢ |yᵢ − oᵢ − b − xᵢw|^p + P(w), 1 ≤ p ≤ 2.
 
-    p = 2 is least squares; p = 1 is a linear program, solved as `quantile_regression` at ½; between them weighted least
-    squares with the weights |rᵢ|^(p−2), guarded at zero residuals, are iterated with a line search.
+    p = 2 is least squares; p = 1 is a linear program, solved as `quantile_regression` at ½; between them least squares
+    with the weights |rᵢ|^(p−2) of the residuals before, from weights of 1 and guarded at zero residuals, is iterated.
 
     Args:
         X, y, weights, offset, intercept, init, tol, max_iter: as in `fit`.
         p: the power. 1 and 2 must be Python numbers, as they choose the method.
+        solver: None; "irls" for weighted least squares at p = 1 too, where it is slow, and `gap` says how far it came;
+            or another solver of `fit`.
         penalty: P, from `regjax.penalties`; none if None.
 
     Example:
@@ -92,17 +95,20 @@ def lp_regression(
         >>> X, y = jnp.arange(5.0)[:, None], jnp.array([0.0, 1.0, 2.0, 3.0, 40.0])
         >>> print(round(float(regjax.lp_regression(X, y, 1).params.coef[0]), 3))
         1.0
+
+    References:
+        Osborne, Finite Algorithms in Optimization and Data Analysis, Wiley 1985, chapter 5.
     """
     require(lambda p: jnp.all((p >= 1) & (p <= 2)), jnp.asarray(p), message=f"p must be from 1 to 2, got {p}")
     loss: Any = Lp(p)
-    if is_concrete(p) and float(p) == 2:
+    if solver is None and is_concrete(p) and float(p) == 2:
         loss = Squared()
     elif is_concrete(p) and float(p) == 1:
         loss = Quantile(0.5)
         weights = 2.0 * (jnp.ones(len(jnp.asarray(y))) if weights is None else jnp.asarray(weights))
     return fit(
         X, y, loss, Zero() if penalty is None else penalty, weights=weights, offset=offset,
-        intercept=intercept, init=init, tol=tol, max_iter=max_iter,
+        intercept=intercept, solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ from regjax.core.linalg import cross, solve_shifted
 from regjax.core.loop import iterate
 from regjax.core.solution import Status
 from regjax.penalties import Penalty
+from regjax.penalties.separable import Separable
 from regjax.solvers.certificate import Certificate
-from regjax.solvers.program import Program, quantile_program
+from regjax.solvers.program import Program, program_gap, quantile_null, quantile_program
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import Task
 
@@ -29,7 +30,7 @@ def interior_point(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_i
     up, down = jnp.isfinite(high), jnp.isfinite(low)  # a limit of d that is infinite has no multiplier
     count = jnp.sum(up) + jnp.sum(down)
     eps = float(jnp.finfo(Z.dtype).eps)
-    null, slope = _null(task)
+    null, slope = quantile_null(task)
     unit = jnp.where(null > 0, null, 1)
     size = jnp.max(jnp.abs(y))
     size = jnp.where(size > 0, size, 1)
@@ -65,7 +66,7 @@ def interior_point(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_i
         dbeta, du, ds, dd = direction(goal - u * above + du * dd, goal - s * below - ds * dd)
         far, far_dual = reach(du, ds, dd)
         state = (beta + far * dbeta, u + far * du, s + far * ds, d + far_dual * dd)
-        gap, off = _gap(program, state[0], state[3])
+        gap, off = program_gap(program, state[0], state[3])
         error = (gap + off * jnp.sum(jnp.abs(state[0]))) / unit + _violation(program, state[0]) / size
         return (state, gap, off), error
 
@@ -83,32 +84,12 @@ def interior_point(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_i
     return Outcome(point, Certificate(gap, null, off, slope), result.num_iter, status.astype(jnp.int32))
 
 
-def _gap(program: Program, beta: Array, d: Array) -> tuple[Array, Array]:
-    """Primal minus dual objective of β and d, and the largest |Ωβ − Zᵀd|."""
-    Z, y, low, high, omega = program
-    r = y - Z @ beta
-    cost = jnp.maximum(jnp.where(jnp.isfinite(high), high, 0) * r, jnp.where(jnp.isfinite(low), low, 0) * r)
-    return jnp.sum(jnp.abs(cost - d * r)), jnp.max(jnp.abs(omega @ beta - d @ Z))
-
-
 def _violation(program: Program, beta: Array) -> Array:
     """By how much the worst constraint fails."""
     r = program.targets - program.rows @ beta
     above = jnp.where(jnp.isinf(program.high), r, 0)
     below = jnp.where(jnp.isinf(program.low), -r, 0)
     return jnp.maximum(jnp.max(jnp.maximum(above, below)), 0)
-
-
-def _null(task: Task) -> tuple[Array, Array]:
-    """The objective of the best constants, quantiles of the weighted sample, and the largest slope there."""
-    target = task.y - task.offset
-    order = jnp.argsort(target, axis=0)
-    share = jnp.cumsum(task.weights[order], axis=0) / jnp.sum(task.weights)
-    tau = task.loss.tau  # pyright: ignore[reportAttributeAccessIssue]
-    place = jnp.minimum(jnp.sum(share < tau, axis=0), len(target) - 1)
-    b = task.one * jnp.take_along_axis(jnp.sort(target, axis=0), place[None], axis=0)
-    eta = task.offset + b
-    return task.total(eta), jnp.max(jnp.abs(task.pull(task.slopes(eta))[1:]))
 
 
 def _longest(*variables: tuple[Array, Array, Array]) -> Array:
@@ -124,8 +105,8 @@ def _with_zeros(task: Task, penalty: Penalty, program: Program, point: Array) ->
     eps = float(jnp.finfo(point.dtype).eps)
     tiny = jnp.abs(point[1:]) <= eps**0.5 * jnp.max(jnp.abs(point[1:]))
     rounded = point.at[1:].set(jnp.where(tiny, 0, point[1:]))
-    terms = penalty.terms(point[1:]) if hasattr(penalty, "terms") else None
-    if terms is not None:  # limits are kept to the last bit
+    if isinstance(penalty, Separable):  # limits are kept to the last bit
+        terms = penalty.terms(point[1:])
         point, rounded = (a.at[1:].set(jnp.clip(a[1:], terms.lower, terms.upper)) for a in (point, rounded))
     old, new = (task.objective(penalty, a) for a in (point, rounded))
     broken, before = (_violation(program, a.ravel()) for a in (rounded, point))

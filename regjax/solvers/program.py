@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.penalties import Box, Limited, NonNegative, Penalty, PlusL2, Tikhonov, TotalVariation
+from regjax.penalties import L2, Box, Limited, NonNegative, Penalty, PlusL2, Tikhonov, TotalVariation, Zero
 from regjax.penalties.separable import Separable
 from regjax.solvers.task import Task
 
@@ -61,6 +61,26 @@ def quantile_program(task: Task, penalty: Penalty) -> Program:
     return Program(jnp.where(out, 0, rows), targets, low, high, omega + jnp.diag(out.astype(Z.dtype)))
 
 
+def program_gap(program: Program, beta: Array, d: Array) -> tuple[Array, Array]:
+    """Primal minus dual objective of β and d, and the largest |Ωβ − Zᵀd|."""
+    Z, y, low, high, omega = program
+    r = y - Z @ beta
+    cost = jnp.maximum(jnp.where(jnp.isfinite(high), high, 0) * r, jnp.where(jnp.isfinite(low), low, 0) * r)
+    return jnp.sum(jnp.abs(cost - d * r)), jnp.max(jnp.abs(omega @ beta - d @ Z))
+
+
+def quantile_null(task: Task) -> tuple[Array, Array]:
+    """The objective of the best constants, quantiles of the weighted sample, and the largest slope there."""
+    target = task.y - task.offset
+    order = jnp.argsort(target, axis=0)
+    share = jnp.cumsum(task.weights[order], axis=0) / jnp.sum(task.weights)
+    tau = task.loss.tau  # pyright: ignore[reportAttributeAccessIssue]
+    place = jnp.minimum(jnp.sum(share < tau, axis=0), len(target) - 1)
+    b = task.one * jnp.take_along_axis(jnp.sort(target, axis=0), place[None], axis=0)
+    eta = task.offset + b
+    return task.total(eta), jnp.max(jnp.abs(task.pull(task.slopes(eta))[1:]))
+
+
 def _charges(penalty: Any, w: Array) -> tuple[list, Array]:
     """Rows over the coefficients (p, t) for what of the penalty is not quadratic, and which are excluded."""
     if isinstance(penalty, PlusL2):
@@ -75,7 +95,7 @@ def _charges(penalty: Any, w: Array) -> tuple[list, Array]:
         return [], none
     terms = penalty.terms(w)
     l1, lower, upper = (jnp.broadcast_to(a, w.shape) for a in (terms.l1, terms.lower, terms.upper))
-    rows = [_absolute(each, l1)]
+    rows = [] if isinstance(penalty, Zero | L2 | Box | NonNegative) else [_absolute(each, l1)]
     if isinstance(penalty, Limited | Box | NonNegative):
         for limit, above in ((lower, True), (upper, False)):
             known = jnp.isfinite(limit)
@@ -84,7 +104,8 @@ def _charges(penalty: Any, w: Array) -> tuple[list, Array]:
 
 
 def _rows(rows: Array, targets: Array, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
-    return rows, targets.ravel(), *(jnp.broadcast_to(a, targets.shape).ravel() for a in (low, high))
+    low, high = (jnp.broadcast_to(a, targets.shape).ravel() for a in (low, high))
+    return rows, targets.ravel(), low, high
 
 
 def _absolute(rows: Array, lam: Array) -> tuple[Array, Array, Array, Array]:

@@ -195,6 +195,8 @@ def test_y_outside_of_the_domain():
         (lambda: regjax.fit(X, ETA, "squared", L1(1.0)), "loss must be a loss of regjax.losses"),
         (lambda: regjax.huber_regression(X, ETA, -1.0), "delta of Huber must be between"),
         (lambda: regjax.lp_regression(X, ETA, 3), "p must be from 1 to 2"),
+        (lambda: regjax.lp_regression(X, ETA, 1, L1(1.0), solver="irls"), "irls takes Zero, L2 and Tikhonov, not L1"),
+        (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L2(1.0), solver="irls"), "irls takes Lp and Quantile"),
         (lambda: regjax.robust_regression(X, ETA, psi="fair"), "psi must be one of huber, bisquare, hampel"),
         (lambda: regjax.robust_regression(X, ETA, scale="sd"), "scale must be one of mad, proposal2"),
         (lambda: regjax.robust_regression(X, ETA, psi="hampel", tuning=2.0), "'hampel' takes 3 of them"),
@@ -220,6 +222,32 @@ def test_absolute_errors_are_a_linear_program():
     assert_close(fit.objective, linprog(cost, A_eq=rows, b_eq=y, method="highs").fun, f64=1e-9)
     assert bool(jnp.isnan(jax.grad(lambda y: regjax.lp_regression(X, y, 1, L1(2.0)).params.coef[0])(jnp.asarray(y))[0]))
     assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
+
+
+@pytest.mark.x64
+@pytest.mark.parametrize("penalty", [Zero(), pytest.param(L2(2.0), marks=pytest.mark.slow)])
+def test_reweighted_least_squares(penalty):
+    """From least squares at p = 2 to the linear program at p = 1, with the true objective and its gap."""
+    y = TARGETS["real"]
+
+    def fit(p, solver="irls"):
+        return regjax.lp_regression(X, y, p, penalty, weights=V, solver=solver)
+
+    assert_close(both(fit(2)), both(regjax.fit(X, y, losses.Squared(), penalty, weights=V)), f64=1e-12)
+    assert_close(both(fit(1.5)), both(fit(1.5, "newton")), f64=1e-10)
+    program, sums = fit(1, None), fit(1)
+    assert bool(sums.converged)
+    assert_close(sums.objective, program.objective, f64=1e-9)
+    assert float(program.objective) <= float(sums.objective) * (1 + 1e-14)
+    short = regjax.lp_regression(X, y, 1, penalty, weights=V, solver="irls", max_iter=10)
+    assert Status(int(short.status)).name == "ITERATION_LIMIT"
+    null = np.sum(V * np.abs(y - np.median(y)))  # not quite the weighted median, which is below
+    assert 0 < float(short.objective - program.objective) <= float(short.gap) * null
+    near = fit(1.05)
+    assert bool(near.converged)
+    r = y - np.asarray(near.params(X))
+    value = np.sum(V * np.abs(r) ** 1.05) / 1.05 + float(penalty.value(near.params.coef))
+    assert_close(near.objective, value, f64=1e-12)
 
 
 @pytest.mark.x64
