@@ -22,8 +22,8 @@ from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Limited, Penalty, Tikhonov, Zero, check_penalty, is_valid
 from regjax.solvers.any_loss import resolve_loss
 from regjax.solvers.certificate import null_pull
+from regjax.solvers.manifold import drift
 from regjax.solvers.minimize import Solver, minimize, resolve
-from regjax.solvers.polish import curvature
 
 
 def fit(
@@ -174,17 +174,21 @@ def _stationarity(coef, theta):
     """The gradient along the manifold on which the penalty is smooth; across it the coefficients do not move."""
     X, Y, weights, penalty = theta
     at = lax.stop_gradient(coef)
-    slope = cross(X, weights[:, None] * (X @ coef - Y)) + jax.grad(penalty.value)(coef)
-    return penalty.tangent(at, slope) + coef - penalty.tangent(at, coef)
+    across = coef - penalty.tangent(at, coef)
+    shift = drift(penalty, coef, cross(X, weights[:, None] * (Y - X @ coef)))
+    inside = coef - across + lax.stop_gradient(across) + shift  # so that the Jacobian is symmetric
+    slope = cross(X, weights[:, None] * (X @ inside - Y)) + jax.grad(penalty.value)(inside)
+    return penalty.tangent(at, penalty.tangent(inside, slope)) + across - shift  # twice: see solvers/manifold.py
 
 
 def _solve_on_manifold(aux, theta, coef, rhs):
     del aux
-    X, _, weights, penalty = theta
     eps = float(jnp.finfo(coef.dtype).eps)
-    return conjugate_gradients(
-        lambda u: curvature(X, weights, penalty, coef, u), rhs, tol=eps**0.9, max_iter=min(4 * coef.size, 1000)
-    )
+
+    def apply(u):
+        return jax.jvp(lambda coef: _stationarity(coef, theta), (coef,), (u,))[1]
+
+    return conjugate_gradients(apply, rhs, tol=eps**0.9, max_iter=min(4 * coef.size, 1000))
 
 
 def lam_max(

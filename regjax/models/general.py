@@ -17,7 +17,7 @@ from regjax.models.prepare import prepare
 from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, is_valid
 from regjax.solvers.any_loss import minimize_loss
-from regjax.solvers.manifold import solve_on_manifold, stationarity
+from regjax.solvers.manifold import optimality, solve_on_manifold
 from regjax.solvers.task import Task, null_model, working_point
 
 
@@ -75,7 +75,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
     outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
     if task.loss.smooth:
-        point = implicit_solution(stationarity, solve_on_manifold, outcome.coef, (task, penalty), None)
+        point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
     else:  # the vertex of a linear program: no derivative rather than a wrong one
         inputs = sum(jnp.sum(leaf) for leaf in jax.tree.leaves((task, penalty)))
         point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)

@@ -12,9 +12,11 @@ from regjax.penalties import (
     L1,
     L2,
     MCP,
+    Box,
     ElasticNet,
     Group,
     L1Ball,
+    L2Ball,
     MultiTask,
     NonNegative,
     Slope,
@@ -266,6 +268,25 @@ def test_derivatives_of_solutions():
         h = 1e-5
         up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True))) for s in (1, -1))
         assert_close(forward, (up - down) / (2 * h), f64=1e-6)
+
+
+@pytest.mark.sample(5)
+@pytest.mark.x64
+@pytest.mark.parametrize("loss", [losses.Huber(0.8), losses.Squared()])
+@pytest.mark.parametrize("make", [L2Ball, L1Ball, lambda r: Box(-r / 2, r)])
+def test_derivatives_on_a_boundary(make, loss):
+    """In y along a sphere, which is curved, and in the radius or the limits, with which the boundary moves."""
+
+    @jax.jit
+    def fit(y, radius):
+        return both(regjax.fit(X, y, loss, make(radius), tol=1e-13))
+
+    args = (jnp.asarray(TARGETS["real"]), jnp.array(0.3))
+    direction = (jnp.asarray(rng.normal(size=N)), jnp.array(0.7))
+    h = 1e-5
+    up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True))) for s in (1, -1))
+    expected = jax.tree.map(lambda a, b: (a - b) / (2 * h), up, down)
+    assert_close(jax.jvp(fit, args, direction)[1], expected, f64=1e-5)
 
 
 @pytest.mark.x64
