@@ -335,7 +335,10 @@ def test_optimal_by_numpy(loss, penalty, solver):
             np.testing.assert_allclose(rows.params.coef, weighted.params.coef, atol=1e-6)
     if loss != "quantile":
         np.testing.assert_allclose(shifted.params.coef, weighted.params.coef, atol=1e-6)
-        np.testing.assert_allclose(shifted.params.intercept + shift[0], weighted.params.intercept, atol=1e-6)
+        change = np.asarray(shifted.params.intercept + shift[0] - weighted.params.intercept)
+        if loss == "multinomial":  # classes share a constant that changes nothing
+            change = change - change.mean()
+        np.testing.assert_allclose(change, 0, atol=1e-6)
 
 
 @pytest.mark.once
