@@ -167,6 +167,30 @@ def test_hard_cases():
 
 
 @pytest.mark.once
+def test_hard_lanes_do_not_disturb_the_others():
+    """All counts zero, columns of 1e4, and a count below zero, beside a good lane."""
+    counts = TARGETS["count"]
+    designs = jnp.asarray(np.stack([X, X, 1e4 * X, X]))
+    ys = jnp.asarray(np.stack([counts, 0 * counts, counts, np.where(np.arange(N) == 3, -1.0, counts)]))
+    fits = jax.jit(jax.vmap(regjax.poisson_regression))(designs, ys)
+    assert [Status(int(s)).name for s in fits.status] == ["CONVERGED", "SEPARATED", "CONVERGED", "INVALID"]
+    assert_close(1e4 * fits.params.coef[2], fits.params.coef[0], f64=1e-8)
+    slopes = np.exp(np.asarray(fits.params.intercept[0] + X @ fits.params.coef[0])) - counts
+    assert np.abs(np.column_stack([np.ones(N), X]).T @ slopes).max() < 1e-9 * np.abs(slopes).sum()
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_lanes_that_start_where_the_loss_is_infinite():
+    """η = 0 is outside of the domain of 1/μ."""
+    rows = np.abs(X) + 0.1
+    truth = np.stack([np.ones(P), np.array([0.5, 2.0, 1.0, 0.1])])
+    fits = jax.vmap(lambda y: regjax.gamma_regression(rows, y, intercept=False))(jnp.asarray(1 / (truth @ rows.T)))
+    assert bool(fits.converged.all())
+    assert_close(fits.params.coef, truth, f64=1e-8)
+
+
+@pytest.mark.once
 def test_y_outside_of_the_domain():
     bad = TARGETS["class"] + 1
     with pytest.raises(ValueError, match="y of Binomial takes values from 0 to 1"):
