@@ -35,12 +35,12 @@ from regjax.models.nadaraya_watson import (
     nadaraya_watson_loo,
 )
 from regjax.models.problem import Linear
+from regjax.models.quantile import quantile_regression
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
 from regjax.models.robust import (
     RobustLinear,
     huber_regression,
     lp_regression,
-    quantile_regression,
     robust_regression,
 )
 from regjax.models.sparse import (
