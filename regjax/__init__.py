@@ -54,19 +54,30 @@ from regjax.models.sparse import (
 )
 from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
+from regjax.selection.approximate_loo import LeaveOneOut, leave_one_out
+from regjax.selection.bias_variance import BiasVariance, bias_variance
+from regjax.selection.criteria import InformationCriteria, information_criteria
 from regjax.selection.cross_validate import CrossValidation, cross_validate
+from regjax.selection.curves import LearningCurve, ValidationCurve, learning_curve, validation_curve
+from regjax.selection.holdout import holdout
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
+from regjax.selection.stability import StabilitySelection, stability_selection
+from regjax.selection.tune import tune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BayesLinear",
+    "BiasVariance",
     "CrossValidation",
     "FitError",
     "GaussianProcess",
     "Inference",
+    "InformationCriteria",
     "KernelExpansion",
+    "LearningCurve",
+    "LeaveOneOut",
     "LikelihoodInference",
     "Linear",
     "MultiKernelExpansion",
@@ -75,11 +86,14 @@ __all__ = [
     "SmoothingSpline",
     "Solution",
     "SparseProcess",
+    "StabilitySelection",
     "Status",
+    "ValidationCurve",
     "adaptive_lasso",
     "bases",
     "bayes_linear",
     "bayes_linear_fit",
+    "bias_variance",
     "check",
     "condition_number",
     "cox_regression",
@@ -98,8 +112,10 @@ __all__ = [
     "gp_fit",
     "gradient_descent",
     "group_lasso",
+    "holdout",
     "huber_regression",
     "inference",
+    "information_criteria",
     "kernel_fit",
     "kernel_gcv",
     "kernel_gradient_descent",
@@ -112,6 +128,8 @@ __all__ = [
     "lasso",
     "lasso_ball",
     "lasso_path",
+    "learning_curve",
+    "leave_one_out",
     "logistic_regression",
     "loo_predictions",
     "loo_residuals",
@@ -142,6 +160,9 @@ __all__ = [
     "sparse_gp",
     "sparse_gp_fit",
     "sparse_group_lasso",
+    "stability_selection",
     "support",
     "tikhonov",
+    "tune",
+    "validation_curve",
 ]

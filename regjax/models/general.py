@@ -66,7 +66,7 @@ def _accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solver, max_iter):
     """Coefficients (p, t), the intercept (t,), and the rest of a `Solution`."""
-    task, penalty, data, size = _pose(arguments, intercept, standardize)
+    task, penalty, data, size = pose(arguments, intercept, standardize)
     start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
     outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
     if task.loss.smooth:
@@ -85,7 +85,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 
 
-def _pose(arguments: Arguments, intercept: bool, standardize: bool):
+def pose(arguments: Arguments, intercept: bool, standardize: bool):
     """The task on centred, scaled columns, its penalty, the centred data, and the scale of the columns (p,)."""
     X, y, offset, weights, loss, penalty, limits = arguments
     data, penalty, size = prepare(X, y, weights, penalty, limits, intercept, standardize)
@@ -97,7 +97,7 @@ def _pose(arguments: Arguments, intercept: bool, standardize: bool):
 @partial(jax.jit, static_argnames=("intercept", "standardize"))
 def lam_max_general(arguments: Arguments, *, intercept, standardize):
     """The dual norm of the gradient at the null model."""
-    task, penalty, _, _ = _pose(arguments, intercept, standardize)
+    task, penalty, _, _ = pose(arguments, intercept, standardize)
     null = null_model(task, penalty)
     _, slopes = working_point(task, null.point)
     return penalty.dual_norm(-task.pull(slopes)[1:])
