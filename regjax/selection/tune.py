@@ -8,11 +8,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from regjax.core.bfgs import minimize_box
 from regjax.core.checks import as_float_array, check_strength, require
+from regjax.core.kinks import descend
 from regjax.core.solution import Solution
 
-FURTHEST = 40.0  # e-folds between a positive hyperparameter and its start
 
 
 def tune(
@@ -34,7 +33,7 @@ def tune(
         objective: `objective(hyperparameters) -> scalar`, differentiable.
         hyperparameters: where to start, a pytree of numbers and arrays.
         positive: which are positive, and searched by their logarithm: True, False, or a prefix pytree of these.
-        tol: of the residual; 1e-6 in float64 and 1e-3 in float32 if None.
+        tol: of the residual; 1e-5 in float64 and 1e-3 in float32 if None.
         max_iter: the most evaluations.
 
     Returns:
@@ -72,9 +71,7 @@ def tune(
             require(lambda a: jnp.all(a > 0), leaf, message=f"hyperparameters must be positive, got {leaf}")
         require(lambda a: jnp.all(jnp.isfinite(a)), leaf, message=f"hyperparameters must be finite, got {leaf}")
     flat, unravel = ravel_pytree(jax.tree.map(lambda flag, leaf: jnp.log(leaf) if flag else leaf, logs, start))
-    reach = jax.tree.map(lambda flag, leaf: jnp.full_like(leaf, FURTHEST if flag else jnp.inf), logs, start)
-    limit, _ = ravel_pytree(reach)
-    goal = check_strength("tol", (1e-6 if flat.dtype == jnp.float64 else 1e-3) if tol is None else tol, flat.dtype)
+    goal = check_strength("tol", (1e-5 if flat.dtype == jnp.float64 else 1e-3) if tol is None else tol, flat.dtype)
 
     def values(point):
         return jax.tree.map(lambda flag, leaf: jnp.exp(leaf) if flag else leaf, logs, unravel(point))
@@ -85,6 +82,6 @@ def tune(
     size = jnp.abs(objective(values(flat))).astype(flat.dtype)
     size = jnp.where((size > 0) & jnp.isfinite(size), size, 1)
     evaluate = jax.value_and_grad(lambda point: objective(values(point)).astype(flat.dtype) / size)
-    found = minimize_box(evaluate, flat, flat - limit, flat + limit, scale=1.0, tol=goal, max_iter=max_iter)
+    found = descend(evaluate, flat, tol=goal, max_iter=max_iter)
     nothing = jnp.full_like(found.value, jnp.nan)
     return Solution(values(found.point), found.status, found.num_eval, found.residual, nothing, size * found.value)
