@@ -38,7 +38,8 @@ def summary(scores: Array, sizes: Array, repeats: int = 1) -> tuple[Array, Array
     rounds = jnp.where(w > 0, rounds, 0)  # a fold without weight has no score
     total, count = jnp.sum(w, axis=1), jnp.sum(w > 0, axis=1)
     means = jnp.sum(w * rounds, axis=1) / total
-    variance = jnp.sum(w * (rounds - means[:, None]) ** 2, axis=1) / total / (count - 1)
+    squares = jnp.sum(w * (rounds - means[:, None]) ** 2, axis=1) / total
+    variance = jnp.where(count > 1, squares / jnp.maximum(count - 1, 1), jnp.nan)
     return jnp.mean(means, axis=0), jnp.sqrt(jnp.mean(variance, axis=0))
 
 
