@@ -49,9 +49,10 @@ def descend(
 ) -> Bottom:
     """Minimise a function with kinks by BFGS, whose steps fulfil the weak conditions of Wolfe.
 
-    These ask a step to reach a place where the slope is less steep, so that it crosses a kink rather than stops short of
-    it, and BFGS learns from the jump of the gradient that the function bends there. Every step of the loop evaluates the
-    function once. A kink is recognised as a minimum by two gradients, a short step apart, that almost cancel.
+    These ask a step to reach a place where the slope is less steep, so that it crosses a kink rather than stops short
+    of it, and BFGS learns from the jump of the gradient that the function bends there. Every step of the loop
+    evaluates the function once. A kink is recognised as a minimum by two gradients, a short step apart, that almost
+    cancel.
 
     Args:
         function: x (q,) to its value and gradient; a value that is not finite is a step too long.

@@ -17,7 +17,7 @@ from regjax.models.problem import Samples
 from regjax.penalties import L2, Tikhonov
 from regjax.selection.choice import Choice, check_simpler, choose, summary
 from regjax.selection.cross_validate import Model, Settings, Study, check_study, fit_grid
-from regjax.selection.influence import Influence, along_path
+from regjax.selection.influence import Influence, along_path, refuse_curved
 from regjax.selection.leave_one_out import loo_predictions
 from regjax.selection.scores import of_each, resolve_score
 from regjax.solvers.minimize import Solver
@@ -111,6 +111,7 @@ def leave_one_out(
         cross-validation, J. R. Stat. Soc. B 82 (2020).
     """
     check_simpler(simpler)
+    refuse_curved(penalties)
     settings = Settings(model, intercept, standardize, solver, max_iter)
     samples, study = check_study(Study(X, y, loss, penalties, weights, offset, lower, upper, tol), settings)
     loss = study.loss

@@ -71,9 +71,9 @@ def bias_variance(
     compiled call. Of R replicates with mean f̄ and sample variance s², the parts are estimated without bias as
     (f̄ − f)² − s²/R and s², which may make the first a little negative.
 
-    With `key=None` the expectation is exact instead of simulated, for models whose predictions are linear in y (`ridge`,
-    `kernel_ridge`, `smoothing_spline`): E f̂ is the fit to f(X), and Var f̂ = σ² Σⱼ (∂f̂/∂yⱼ)²/vⱼ. For other models that is
-    the answer to first order in σ.
+    With `key=None` the expectation is exact instead of simulated, for models whose predictions are linear in y
+    (`ridge`, `kernel_ridge`, `smoothing_spline`): E f̂ is the fit to f(X), and Var f̂ = σ² Σⱼ (∂f̂/∂yⱼ)²/vⱼ. For other
+    models that is the answer to first order in σ.
 
     Args:
         model: `(X, y, hyperparameters, weights) -> Solution`, as in `cross_validate`.
@@ -102,7 +102,9 @@ def bias_variance(
         Hastie, Tibshirani & Friedman, The Elements of Statistical Learning, Springer 2009, section 7.3.
     """
     if not callable(model) or not callable(truth):
-        raise ValueError("model and truth must be functions, (X, y, hyperparameters, weights) -> Solution and X -> (n,)")
+        raise ValueError(
+            "model and truth must be functions, (X, y, hyperparameters, weights) -> Solution and X -> (n,)"
+        )
     if num_replicates < 2:
         raise ValueError(f"num_replicates must be at least 2, got {num_replicates}")
     lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(hyperparameters)}

@@ -19,7 +19,7 @@ from regjax.models.prepare import check_offset
 from regjax.models.problem import Linear, check_samples, silence
 from regjax.penalties import L1, strength_axes
 from regjax.selection.cross_validate import Settings, Study
-from regjax.selection.influence import Influence, along_path, influence_of
+from regjax.selection.influence import Influence, along_path, influence_of, refuse_curved
 
 NAMES = ("aic", "aicc", "bic", "ebic")
 
@@ -73,10 +73,10 @@ def information_criteria(
 ) -> InformationCriteria:
     r"""AIC, AICc, BIC and extended BIC of a fit, or of all fits of a path.
 
-    The degrees of freedom are tr (ZᵀDZ + P″)⁻¹ZᵀDZ over the directions in which the penalty is smooth, with Z holding the
-    intercept and D = diag(vℓ″): the rank of the active columns for the lasso, the trace of the smoother for ridge and
-    the elastic net. Without a penalty all criteria are those of R's `AIC` and `BIC` for `lm` and `glm`, which count an
-    estimated dispersion (statsmodels does not).
+    The degrees of freedom are tr (ZᵀDZ + P″)⁻¹ZᵀDZ over the directions in which the penalty is smooth, with Z holding
+    the intercept and D = diag(vℓ″): the rank of the active columns for the lasso, the trace of the smoother for ridge
+    and the elastic net. Without a penalty all criteria are those of R's `AIC` and `BIC` for `lm` and `glm`, which
+    count an estimated dispersion (statsmodels does not).
 
     Args:
         X, y, loss, weights, offset, lower, upper, intercept, standardize: as they were given to the fit. The loss is
@@ -100,14 +100,15 @@ def information_criteria(
         (30,) 6
 
     References:
-        Zou, Hastie & Tibshirani, On the degrees of freedom of the lasso, Ann. Stat. 35 (2007). Hurvich & Tsai, Biometrika
-        76 (1989). Chen & Chen, Extended Bayesian information criteria, Biometrika 95 (2008).
+        Zou, Hastie & Tibshirani, On the degrees of freedom of the lasso, Ann. Stat. 35 (2007). Hurvich & Tsai,
+        Biometrika 76 (1989). Chen & Chen, Extended Bayesian information criteria, Biometrika 95 (2008).
     """
     if not isinstance(solution, Solution) or not isinstance(solution.params, Linear):
         raise ValueError(f"solution takes what fit and path return, got {type(solution).__name__}")
     loss = Gaussian() if isinstance(loss, Squared) else loss
     if not hasattr(loss, "log_likelihood"):
         raise ValueError(f"information_criteria takes the loss of a likelihood, such as Poisson, got {loss!r}")
+    refuse_curved(penalties)
     axes = jnp.ndim(solution.status)
     if axes > 1:
         raise ValueError(f"solution has {axes} axes of lanes: it takes one fit or a path (use jax.vmap for more)")

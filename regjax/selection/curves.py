@@ -207,8 +207,8 @@ def learning_curve(
 ) -> LearningCurve:
     r"""Training and validation error along the number of training samples: whether more of them would help.
 
-    The first samples of a random order of each fold's training samples have their weight, the others 0, so that all sizes
-    of all folds are lanes of one compiled fit.
+    The first samples of a random order of each fold's training samples have their weight, the others 0, so that all
+    sizes of all folds are lanes of one compiled fit.
 
     Args:
         X, y, loss, score, weights, offset, lower, upper, intercept, standardize, solver, tol, max_iter: as in
@@ -305,8 +305,8 @@ def _fit_lanes(study: Study, train: Array, total: Array, *, settings: Settings, 
 def _errors(study: Study, params: Any, train: Array, test: Array, *, score, intercept: bool):
     """Training and validation errors (K, S) of models (K, S), with that of the null model (K, S).
 
-    The weights of the samples that train are (K, S, n), or (K, 1, n) where all models of a fold share them, and then so is
-    the error of the null model; those of the samples that test are (K, n).
+    The weights of the samples that train are (K, S, n), or (K, 1, n) where all models of a fold share them, and then
+    so is the error of the null model; those of the samples that test are (K, n).
     """
     n = test.shape[1]
     loss: Any = study.loss

@@ -45,8 +45,8 @@ def holdout(
     r"""The error of every penalty of a grid on samples that are held out once: `cross_validate` with a single split.
 
     With one fold there are no differences between folds, so the standard error is that of a mean over the m samples
-    that are tested, √(Σ vᵢ(eᵢ − mean)²/Σvᵢ/(m − 1)) with eᵢ the error of sample i; nan for `Cox` and for a score of your
-    own, which need not be such a mean, and then `one_se` is `best`.
+    that are tested, √(Σ vᵢ(eᵢ − mean)²/Σvᵢ/(m − 1)) with eᵢ the error of sample i; nan for `Cox` and for a score of
+    your own, which need not be such a mean, and then `one_se` is `best`.
 
     Args:
         X, y, loss, penalties, score, per_sample, simpler, model, weights, offset, lower, upper, intercept, standardize,
@@ -95,9 +95,7 @@ def _given(test: Any, num_samples: int) -> Splits:
         raise ValueError(f"test has shape {mask.shape}: it takes one boolean per sample, ({num_samples},)")
     if mask.dtype != bool:
         raise ValueError(f"test has dtype {mask.dtype}: it takes booleans, True for the samples that are tested")
-    require(
-        lambda mask: jnp.any(mask) & ~jnp.all(mask), mask, message="test must leave samples to train and to test"
-    )
+    require(lambda mask: jnp.any(mask) & ~jnp.all(mask), mask, message="test must leave samples to train and to test")
     return Splits(~jnp.asarray(mask)[None], jnp.asarray(mask)[None])
 
 

@@ -96,14 +96,18 @@ def influence(task: Task, penalty: Penalty, point: Array) -> Influence:
     return Influence(eta, task.slopes(eta), bend, spread)
 
 
+def refuse_curved(penalties: Any) -> None:
+    """Raise for a constraint whose boundary bends: its curvature is in no term of the quadratic model."""
+    if isinstance(penalties, L2Ball):
+        raise ValueError("penalties takes the penalised form, L2, in place of L2Ball, whose boundary is curved")
+
+
 def influence_of(samples: Samples, study: Study, settings: Settings, penalty: Any, model: Linear) -> Influence:
     """The influence of every sample on a model that was fitted with this penalty."""
     X = samples.X
     num_targets = jnp.size(model.intercept)
     trailing = () if samples.single else (num_targets,)
     penalty = check_penalty(penalty, samples.structure, trailing, X.dtype)
-    if isinstance(penalty, L2Ball):
-        raise ValueError("penalties takes the penalised form, L2, in place of L2Ball, whose boundary is curved")
     limits = check_limits(study.lower, study.upper, samples.structure, trailing, X.dtype)
     offset = jnp.broadcast_to(jnp.asarray(check_offset(study.offset, samples), X.dtype), (len(X), num_targets))
     arguments = Arguments(X, samples.Y, offset, samples.weights, study.loss, penalty, limits)

@@ -66,14 +66,15 @@ def stability_selection(
 ) -> StabilitySelection:
     r"""Coefficients that are selected on most random halves of the samples, with a bound on false selections.
 
-    A half is a vector of 0/1 weights, so that all of them are lanes of one `path`. With q coefficients selected on average
-    somewhere on the grid, the expected number of false ones among those whose probability reaches π is at most
-    q²/((2π − 1)p), where the coefficients that are false are exchangeable and no worse than chance is beaten. A short grid
-    of large strengths keeps q, and with it the bound, small.
+    A half is a vector of 0/1 weights, so that all of them are lanes of one `path`. With q coefficients selected on
+    average somewhere on the grid, the expected number of false ones among those whose probability reaches π is at most
+    q²/((2π − 1)p), if the coefficients that are truly zero are exchangeable and the true ones are selected at least as
+    easily as these. A short grid of large strengths keeps q, and with it the bound, small.
 
     Args:
         X, y, loss, weights, offset, lower, upper, intercept, standardize, solver, tol, max_iter: as in `fit`.
-        penalties: as in `path`: strengths with the axis (L,) in front. Coefficients without a penalty are selected always.
+        penalties: as in `path`: strengths with the axis (L,) in front. Coefficients without a penalty are always
+            selected.
         key: of the random halves.
         num_subsamples: S, how many.
         threshold: π, above ½.
@@ -111,7 +112,7 @@ def stability_selection(
 
 
 def random_halves(key: Any, present: Array, num: int, pairs: bool) -> Array:
-    """(num, n), True for the samples of a half; with pairs the second of two takes half from those left by the first."""
+    """(num, n), True for the samples of a half; with pairs the second of two shares none with the first."""
     size = jnp.sum(present) // 2
 
     def draw(key):
@@ -131,7 +132,7 @@ def _run(study: Study, halves: Array, v: Array, threshold: Array, *, settings: S
     fits = jax.vmap(lambda v, factor: fit_grid(study, settings, v, factor))(lanes, factors)
     chosen = jax.tree.map(lambda w: w != 0, fits.params.coef)  # (S, L, ...)
     anywhere = [jnp.any(leaf, axis=1).reshape(len(lanes), -1) for leaf in jax.tree.leaves(chosen)]
-    q = jnp.mean(sum(jnp.sum(leaf, axis=1) for leaf in anywhere).astype(v.dtype))
+    q = jnp.mean(jnp.sum(jnp.concatenate(anywhere, axis=1), axis=1).astype(v.dtype))
     p = sum(leaf.shape[1] for leaf in anywhere)
     probabilities = jax.tree.map(lambda leaf: jnp.mean(leaf.astype(v.dtype), axis=0), chosen)
     maximum = jax.tree.map(lambda leaf: jnp.max(leaf, axis=0), probabilities)

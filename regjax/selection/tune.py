@@ -13,7 +13,6 @@ from regjax.core.kinks import descend
 from regjax.core.solution import Solution
 
 
-
 def tune(
     objective: Callable[[Any], Array],
     hyperparameters: Any,
@@ -24,10 +23,10 @@ def tune(
 ) -> Solution:
     r"""Minimise a validation loss over hyperparameters by BFGS, with derivatives through the fits.
 
-    Every fit of this library has its derivative by the implicit function theorem, so that the error on held-out samples,
-    `leave_one_out`, `gcv` or a likelihood can be minimised over hundreds of hyperparameters at once, where a grid takes
-    two. One evaluation with its gradient is one step. It finds a minimum near the start; of a lasso's strengths start
-    below `lam_max`, beyond which the objective is flat.
+    Every fit of this library has its derivative by the implicit function theorem, so that the error on held-out
+    samples, `loo_score`, `gcv` or a likelihood can be minimised over hundreds of hyperparameters at once, where a
+    grid takes two. One evaluation with its gradient is one step. It finds a minimum near the start; of a lasso's
+    strengths start below `lam_max`, beyond which the objective is flat.
 
     Args:
         objective: `objective(hyperparameters) -> scalar`, differentiable.
@@ -37,9 +36,9 @@ def tune(
         max_iter: the most evaluations.
 
     Returns:
-        A `Solution` whose `params` are the hyperparameters, not a model. `residual` is the largest entry of the gradient,
-        with respect to the logarithm where positive, over the size of the objective at the start. The status is FLOOR
-        where rounding ends the descent above `tol`, or a kink does: a coefficient that enters.
+        A `Solution` whose `params` are the hyperparameters, not a model. `residual` is the largest entry of the
+        gradient, with respect to the logarithm where positive, over the size of the objective at the start; at a kink,
+        where a coefficient enters, that of the shortest vector between the gradients of its two sides.
 
     Example:
         >>> import jax.numpy as jnp, regjax
@@ -50,8 +49,8 @@ def tune(
         True 2.5
 
     References:
-        Bertrand et al., Implicit differentiation for fast hyperparameter selection in non-smooth convex learning, JMLR 23
-        (2022).
+        Bertrand et al., Implicit differentiation for fast hyperparameter selection in non-smooth convex learning, JMLR
+        23 (2022).
     """
     if not callable(objective):
         raise ValueError(f"objective must be a function of the hyperparameters, got {objective!r}")

@@ -72,4 +72,6 @@ def test_bad_arguments():
         (dict(weights=jnp.ones(3)), "weights has shape"),
     ]:
         with pytest.raises(ValueError, match=words):
-            regjax.bias_variance(**{"model": model, "truth": truth, "key": key, "X": X, "hyperparameters": LAMS} | arguments)
+            regjax.bias_variance(
+                **{"model": model, "truth": truth, "key": key, "X": X, "hyperparameters": LAMS} | arguments
+            )

@@ -44,7 +44,9 @@ def test_a_score_that_is_no_mean_has_no_standard_error():
     y, eta = jnp.zeros((4, 1)), jnp.ones((4, 1))
     own = resolve_score(lambda y, eta, v: jnp.max(jnp.abs(y - eta)), Squared())
     assert np.isnan(of_each(own, Squared(), y, eta)).all()
-    best, one_se = choose(jnp.array([2.0, 1.0, 1.5]), jnp.full(3, jnp.nan), L2(jnp.array([3.0, 2.0, 1.0])), True, "larger")
+    best, one_se = choose(
+        jnp.array([2.0, 1.0, 1.5]), jnp.full(3, jnp.nan), L2(jnp.array([3.0, 2.0, 1.0])), True, "larger"
+    )
     assert (int(best), int(one_se)) == (1, 1)
 
 
