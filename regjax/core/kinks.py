@@ -63,7 +63,7 @@ def descend(
     Example:
         >>> import jax, jax.numpy as jnp
         >>> kink = jax.value_and_grad(lambda x: jnp.abs(x[0] - x[1] ** 2) + 0.1 * (x[1] - 1) ** 2)
-        >>> print(descend(kink, jnp.array([3.0, -1.0]), tol=1e-3, max_iter=200).point.round(2))
+        >>> print(descend(kink, jnp.array([3.0, -1.0]), tol=1e-4, max_iter=200).point.round(1))
         [1. 1.]
 
     References:
@@ -71,7 +71,7 @@ def descend(
     """
     eps = float(jnp.finfo(start.dtype).eps)
     eye = jnp.eye(len(start), dtype=start.dtype)
-    near = eps**0.25
+    near = eps ** (1 / 3)
 
     def step(state: _State):
         trial = state.point + state.length * state.direction

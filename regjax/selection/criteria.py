@@ -97,7 +97,7 @@ def information_criteria(
         >>> criteria = regjax.information_criteria(data.X, data.y, regjax.losses.Squared(), fits, standardize=True)
         >>> best = criteria.best("bic")
         >>> print(criteria.bic.shape, int((fits.params.coef[best] != 0).sum()))
-        (30,) 6
+        (30,) 7
 
     References:
         Zou, Hastie & Tibshirani, On the degrees of freedom of the lasso, Ann. Stat. 35 (2007). Hurvich & Tsai,

@@ -157,8 +157,9 @@ def validation_curve(
     Example:
         >>> import jax.numpy as jnp, regjax
         >>> data = regjax.data.diabetes()
+        >>> X = (data.X - data.X.mean(0)) / data.X.std(0)
         >>> curve = regjax.validation_curve(
-        ...     data.X, data.y, regjax.losses.Squared(), regjax.penalties.L2(jnp.array([0.01, 1e3])), folds=5)
+        ...     X, data.y, regjax.losses.Squared(), regjax.penalties.L2(jnp.array([1.0, 1e5])), folds=5)
         >>> print(curve.verdicts, bool(jnp.all(curve.validation > curve.training)))
         ('balanced', 'underfit') True
     """

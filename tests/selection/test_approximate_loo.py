@@ -17,19 +17,21 @@ from tests.problems import assert_close, problem
 DATA = regjax.data.diabetes()
 X = np.asarray((DATA.X - DATA.X.mean(0)) / DATA.X.std(0))
 Y = np.asarray(DATA.y)
-# with the mean errors of all 442 refits at 0.3 and 0.03 times the smallest λ that leaves nothing
+# λ as shares of the smallest that leaves nothing, and the mean errors of all 442 refits. Those of the lasso and the
+# elastic net are by coordinate descent in numpy, at λ where the support of 35 and 9, 1 and 88 refits is another: where
+# it is not, the step is exact.
 CASES = {
-    "lasso": (Squared(), Y, L1, [0, 0]),
-    "elastic net": (Squared(), Y, lambda lam: ElasticNet(lam, lam / 2), [0, 0]),
-    "poisson": (losses.Poisson(), np.round(Y / 20), L1, [0, 0]),
-    "logistic": (losses.Logistic(), (Y > np.median(Y)).astype(float), L1, [0, 0]),
+    "lasso": (Squared(), Y, L1, [0.1, 0.01], [3090.3482, 2995.8010]),
+    "elastic net": (Squared(), Y, lambda lam: ElasticNet(lam, lam / 2), [0.1, 0.01], [3938.3436, 3039.0124]),
+    "poisson": (losses.Poisson(), np.round(Y / 20), L1, [0.3, 0.03], [1.1890604, 1.0473108]),
+    "logistic": (losses.Logistic(), (Y > np.median(Y)).astype(float), L1, [0.3, 0.03], [1.0829145, 0.9897599]),
 }
 
 
 def arguments(name):
-    loss, y, penalty, refits = CASES[name]
+    loss, y, penalty, shares, refits = CASES[name]
     slopes = X.T @ np.asarray(loss.gradient(y, np.asarray(loss.start(jnp.mean(y)))))
-    return (X, y, loss, penalty(jnp.abs(slopes).max() * jnp.array([0.3, 0.03]))), refits
+    return (X, y, loss, penalty(jnp.abs(slopes).max() * jnp.array(shares))), refits
 
 
 @pytest.mark.x64
