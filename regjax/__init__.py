@@ -57,19 +57,30 @@ from regjax.models.spline import SmoothingSpline, smoothing_spline
 from regjax.models.stochastic import sgd
 from regjax.models.stochastic_problem import StochasticSolution
 from regjax.models.subset import best_subset, best_subset_path
+from regjax.selection.approximate_loo import LeaveOneOut, leave_one_out
+from regjax.selection.bias_variance import BiasVariance, bias_variance
+from regjax.selection.criteria import InformationCriteria, information_criteria
 from regjax.selection.cross_validate import CrossValidation, cross_validate
+from regjax.selection.curves import LearningCurve, ValidationCurve, learning_curve, validation_curve
+from regjax.selection.holdout import holdout
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
+from regjax.selection.stability import StabilitySelection, stability_selection
+from regjax.selection.tune import tune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BayesLinear",
+    "BiasVariance",
     "CrossValidation",
     "FitError",
     "GaussianProcess",
     "Inference",
+    "InformationCriteria",
     "KernelExpansion",
+    "LearningCurve",
+    "LeaveOneOut",
     "LikelihoodInference",
     "Linear",
     "MultiKernelExpansion",
@@ -78,14 +89,17 @@ __all__ = [
     "SmoothingSpline",
     "Solution",
     "SparseProcess",
+    "StabilitySelection",
     "Status",
     "StochasticSolution",
+    "ValidationCurve",
     "adaptive_lasso",
     "bases",
     "bayes_linear",
     "bayes_linear_fit",
     "best_subset",
     "best_subset_path",
+    "bias_variance",
     "check",
     "condition_number",
     "cox_regression",
@@ -104,8 +118,10 @@ __all__ = [
     "gp_fit",
     "gradient_descent",
     "group_lasso",
+    "holdout",
     "huber_regression",
     "inference",
+    "information_criteria",
     "kernel_fit",
     "kernel_gcv",
     "kernel_gradient_descent",
@@ -118,6 +134,8 @@ __all__ = [
     "lasso",
     "lasso_ball",
     "lasso_path",
+    "learning_curve",
+    "leave_one_out",
     "logistic_regression",
     "loo_predictions",
     "loo_residuals",
@@ -149,6 +167,9 @@ __all__ = [
     "sparse_gp",
     "sparse_gp_fit",
     "sparse_group_lasso",
+    "stability_selection",
     "support",
     "tikhonov",
+    "tune",
+    "validation_curve",
 ]

@@ -17,10 +17,11 @@ from regjax.losses import Cox, Loss
 from regjax.models.fit import with_outputs
 from regjax.models.general import check_loss
 from regjax.models.prepare import check_limits, check_offset
-from regjax.models.problem import check_samples
+from regjax.models.problem import Samples, check_samples
 from regjax.penalties import check_penalty, scale_strengths, strength_axes
+from regjax.selection.choice import Choice, check_simpler, choose, summary
 from regjax.selection.path import path
-from regjax.selection.scores import deviance, partial_deviance, resolve_score
+from regjax.selection.scores import held_out, resolve_score
 from regjax.selection.splits import Splits, as_splits
 from regjax.solvers.minimize import Solver
 
@@ -29,7 +30,7 @@ Model = Callable[[Any, Any, Any, Any], Solution]
 
 @register_node
 @dataclass(frozen=True, eq=False)
-class CrossValidation:
+class CrossValidation(Choice):
     """Errors on held-out samples along a grid of L penalties, and the fits behind them.
 
     Attributes:
@@ -52,18 +53,9 @@ class CrossValidation:
     penalties: Any
 
     @property
-    def params(self) -> Any:
-        """The model of `best`, fitted on all samples."""
-        return self.at(self.best).params
-
-    @property
     def converged(self) -> Array:
         """Whether every fit of every fold, and of the path, is the answer to its problem."""
         return jnp.all(self.path.converged) & jnp.all(self.fits.converged)
-
-    def at(self, index: Any) -> Solution:
-        """The fit on all samples with this penalty of the grid, such as `cv.at(cv.one_se)`."""
-        return jax.tree.map(lambda leaf: leaf[index], self.path)
 
 
 def cross_validate(
@@ -130,36 +122,19 @@ def cross_validate(
     References:
         Hastie, Tibshirani & Friedman, The Elements of Statistical Learning, Springer 2009, section 7.10.
     """
-    if simpler not in ("larger", "smaller"):
-        raise ValueError(f"simpler must be 'larger' or 'smaller', got {simpler!r}")
-    samples, _ = with_outputs(check_samples(X, y, weights), loss, intercept)
-    loss = check_loss(loss, samples)
-    splits = as_splits(folds, len(samples.X), key, repeats)
-    scored = resolve_score(score, loss)
-    if model is not None and per_sample:
-        raise ValueError("per_sample goes with penalties; a model of your own scales its hyperparameters itself")
-    study = Study(X, y, loss, penalties, weights, offset, lower, upper, tol)
+    check_simpler(simpler)
     settings = Settings(model, intercept, standardize, solver, max_iter)
-    if model is None:  # what `fit` says about its arguments, before they are traced
-        trailing = () if samples.single else (samples.Y.shape[1],)
-        check_offset(offset, samples)
-        check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
-        first = jax.tree.map(
-            lambda axis, leaf: leaf if axis is None else leaf[0],
-            strength_axes(penalties), penalties, is_leaf=lambda axis: axis is None,
-        )  # fmt: skip
-        check_penalty(first, samples.structure, trailing, samples.X.dtype)
-    whole = isinstance(loss, Cox) or not is_concrete(splits)
+    study = Study(X, y, loss, penalties, weights, offset, lower, upper, tol)
+    samples, study = check_study(study, settings, per_sample=per_sample)
+    splits = as_splits(folds, len(samples.X), key, repeats)
+    scored = resolve_score(score, study.loss)
+    whole = isinstance(study.loss, Cox) or not is_concrete(splits)
     rows = samples.X.shape[0] if whole else max(int(np.max(np.sum(np.asarray(splits.test), axis=1))), 1)
     everything, scores, sizes = _run(
         study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows, shifted=offset is not None
     )
-    mean, error = _summary(scores, sizes, splits.repeats)
-    order = _rank(penalties, model is None, simpler)
-    least = jnp.nanmin(mean)
-    at_least = jnp.isclose(mean, least, rtol=0, atol=0)
-    best = _first(at_least, order)
-    one_se = _first(mean <= least + error[best], order)
+    mean, error = summary(scores, sizes, splits.repeats)
+    best, one_se = choose(mean, error, penalties, model is None, simpler)
     path, fits = (jax.tree.map(lambda leaf, part=part: leaf[part], everything) for part in (0, slice(1, None)))
     return CrossValidation(scores.T, mean, error, best, one_se, path, fits, penalties)
 
@@ -186,6 +161,32 @@ class Settings(NamedTuple):
     standardize: bool
     solver: str | Solver | None
     max_iter: int | None
+
+
+def check_study(
+    study: Study, settings: Settings, *, per_sample: bool = False, grid: bool = True
+) -> tuple[Samples, Study]:
+    """The samples, and the study with its loss checked: what `fit` says about its arguments, before they are traced.
+
+    With `grid` the penalties have an axis (L,) in front.
+    """
+    samples, _ = with_outputs(check_samples(study.X, study.y, study.weights), study.loss, settings.intercept)
+    study = study._replace(loss=check_loss(study.loss, samples))
+    if settings.model is not None:
+        if per_sample:
+            raise ValueError("per_sample goes with penalties; a model of your own scales its hyperparameters itself")
+        return samples, study
+    trailing = () if samples.single else (samples.Y.shape[1],)
+    check_offset(study.offset, samples)
+    check_limits(study.lower, study.upper, samples.structure, trailing, samples.X.dtype)
+    penalty = study.penalties
+    if grid:  # its first
+        penalty = jax.tree.map(
+            lambda axis, leaf: leaf if axis is None else leaf[0],
+            strength_axes(penalty), penalty, is_leaf=lambda axis: axis is None,
+        )  # fmt: skip
+    check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
+    return samples, study
 
 
 def fit_grid(study: Study, settings: Settings, weights: Any, factor: Any) -> Solution:
@@ -218,41 +219,9 @@ def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows,
 
         def predict(model):
             eta = model(X).reshape(num_rows, -1) + shift[rows]
-            if isinstance(study.loss, Cox) and score is deviance:
-                return partial_deviance(study.loss, y[rows], eta, train[rows], test[rows])
-            return score(study.loss, y[rows], eta, test[rows])
+            return held_out(score, study.loss, y[rows], eta, train[rows], test[rows])
 
         return jax.vmap(predict)(params)
 
     scores = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[1:], everything.params), train, test)
     return everything, scores, jnp.sum(test, axis=1)
-
-
-def _summary(scores: Array, sizes: Array, repeats: int) -> tuple[Array, Array]:
-    """The mean (L,) over folds (K, L) of these sizes (K,), and its standard error, the average over rounds."""
-    rounds, w = scores.reshape(repeats, -1, scores.shape[1]), sizes.reshape(repeats, -1, 1)
-    rounds = jnp.where(w > 0, rounds, 0)  # a fold without weight has no score
-    total, count = jnp.sum(w, axis=1), jnp.sum(w > 0, axis=1)
-    means = jnp.sum(w * rounds, axis=1) / total
-    variance = jnp.sum(w * (rounds - means[:, None]) ** 2, axis=1) / total / (count - 1)
-    return jnp.mean(means, axis=0), jnp.sqrt(jnp.mean(variance, axis=0))
-
-
-def _rank(penalties: Any, named: bool, simpler: str) -> Array:
-    """(L,), the larger the more regularised."""
-    if named:
-        axes = strength_axes(penalties)
-        pairs = jax.tree_util.tree_leaves_with_path(penalties, is_leaf=lambda leaf: leaf is None)
-        mapped = jax.tree.leaves(axes, is_leaf=lambda leaf: leaf is None)
-        keys = [(-1 if "radius" in jax.tree_util.keystr(where) else 1) * jnp.asarray(leaf)
-                for (where, leaf), axis in zip(pairs, mapped, strict=True) if axis == 0]  # fmt: skip
-    else:
-        keys = [jnp.asarray(leaf) for leaf in jax.tree.leaves(penalties)]
-    keys = [jnp.mean(leaf.reshape(len(leaf), -1), axis=1) for leaf in keys]
-    rank = jnp.argsort(jnp.lexsort(keys[::-1]))
-    return rank if simpler == "larger" else -rank
-
-
-def _first(eligible: Array, rank: Array) -> Array:
-    """The index of the most regularised among the eligible."""
-    return jnp.argmax(jnp.where(eligible, rank, jnp.iinfo(rank.dtype).min)).astype(jnp.int32)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -26,6 +27,24 @@ def partial_deviance(loss: Loss, y: Array, eta: Array, train: Array, test: Array
     both, alone = ((v, loss.encode(y, v)) for v in (train + test, train))
     whole, part = (loss.total(code, eta, v) - loss.least(code, v) for v, code in (both, alone))
     return 2 * (whole - part) / jnp.sum(test)
+
+
+def held_out(score: Any, loss: Loss, y: Array, eta: Array, train: Array, test: Array) -> Array:
+    """The score of the tested samples, given those that train: only the deviance of `Cox` asks for these."""
+    if isinstance(loss, Cox) and score is deviance:
+        return partial_deviance(loss, y, eta, train, test)
+    return score(loss, y, eta, test)
+
+
+def of_each(score: Any, loss: Loss, y: Array, eta: Array) -> Array:
+    """The score of every sample by itself (n,), whose weighted mean is the score of all.
+
+    nan for scores that need not be such a mean: those of `Cox`, and functions of the user's own.
+    """
+    if isinstance(loss, Cox) or isinstance(score, _Custom):
+        return jnp.full(len(y), jnp.nan, eta.dtype)
+    one = jnp.ones(1, eta.dtype)
+    return jax.vmap(lambda y, eta: score(loss, y[None], eta[None], one))(y, eta)
 
 
 def _squared_error(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
