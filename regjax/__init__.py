@@ -5,6 +5,7 @@ Functions are here (`regjax.ridge`); the vocabulary is in its modules (`regjax.b
 
 from regjax import bases, data, kernels, losses, penalties, solvers
 from regjax.core.solution import FitError, Solution, Status, check
+from regjax.files import load, save
 from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
@@ -109,6 +110,7 @@ __all__ = [
     "lasso",
     "lasso_ball",
     "lasso_path",
+    "load",
     "logistic_regression",
     "loo_predictions",
     "loo_residuals",
@@ -133,6 +135,7 @@ __all__ = [
     "ridge",
     "ridge_ball",
     "robust_regression",
+    "save",
     "smoothing_spline",
     "solvers",
     "sparse_gp",
