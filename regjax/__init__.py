@@ -3,7 +3,7 @@
 Functions are here (`regjax.ridge`); the vocabulary is in its modules (`regjax.bases.BSpline`, `regjax.data.diabetes`).
 """
 
-from regjax import bases, data, kernels, losses, penalties, solvers
+from regjax import bases, data, kernels, losses, penalties, plot, solvers
 from regjax.core.solution import FitError, Solution, Status, check
 from regjax.files import load, save
 from regjax.models.ball import ridge_ball
@@ -129,6 +129,7 @@ __all__ = [
     "ols",
     "path",
     "penalties",
+    "plot",
     "poisson_regression",
     "quantile_regression",
     "relaxed_lasso",

@@ -61,8 +61,8 @@ def _draw(folder, lams, coefs, scores, names, chosen):
     from regjax import plot
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    plot.plot_path(lams, coefs, names=names, chosen=chosen, ax=left)
-    plot.plot_leave_one_out(lams, scores, ax=right)
+    plot.plot_path(coefs, lams, names=names, chosen=chosen, ax=left)
+    plot.plot_leave_one_out(scores, lams, ax=right)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "ridge_path.png"
     figure.savefig(target, dpi=130)

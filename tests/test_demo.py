@@ -4,10 +4,7 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-
-from regjax import plot
 
 pytestmark = pytest.mark.once
 
@@ -28,15 +25,3 @@ def test_unknown_command_is_refused():
     done = subprocess.run([sys.executable, "-m", "regjax", "dance"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "invalid choice" in done.stderr
-
-
-def test_plots_return_their_axes():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    lams = np.logspace(-1, 1, 5)
-    ax = plot.plot_path(lams, np.outer(1 / lams, [1.0, -2.0]), names=["a", "b"], chosen=1.0)
-    assert ax.get_xscale() == "log"
-    assert len(ax.get_legend().get_texts()) == 2
-    curve = plot.plot_leave_one_out(lams, (np.log(lams) - 1) ** 2, ax=ax)
-    assert curve is ax
-    matplotlib.pyplot.close("all")
