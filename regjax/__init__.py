@@ -3,7 +3,7 @@
 Functions are here (`regjax.ridge`); the vocabulary is in its modules (`regjax.bases.BSpline`, `regjax.data.diabetes`).
 """
 
-from regjax import bases, data, kernels, losses, penalties, plot, solvers
+from regjax import bases, data, kernels, losses, penalties, plot, selection, solvers
 from regjax.core.solution import FitError, Solution, Status, check
 from regjax.files import load, save
 from regjax.models.ball import ridge_ball
@@ -55,6 +55,7 @@ from regjax.models.sparse import (
 )
 from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
+from regjax.selection.cross_validate import CrossValidation, cross_validate
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
 
@@ -62,6 +63,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesLinear",
+    "CrossValidation",
     "FitError",
     "GaussianProcess",
     "Inference",
@@ -82,6 +84,7 @@ __all__ = [
     "check",
     "condition_number",
     "cox_regression",
+    "cross_validate",
     "data",
     "debias",
     "decode_scores",
@@ -137,6 +140,7 @@ __all__ = [
     "ridge_ball",
     "robust_regression",
     "save",
+    "selection",
     "smoothing_spline",
     "solvers",
     "sparse_gp",

@@ -81,7 +81,7 @@ def fit(
         >>> print(solution.params.coef.round(3))
         [2.  0.  0.5]
     """
-    samples, intercept = _with_outputs(check_samples(X, y, weights), loss, intercept)
+    samples, intercept = with_outputs(check_samples(X, y, weights), loss, intercept)
     shift = check_offset(offset, samples)
     squared = is_squared(loss)
     if squared:
@@ -122,7 +122,7 @@ def fit(
     return Solution(samples.model(coef, b), *rest)
 
 
-def _with_outputs(samples: Samples, loss: Any, intercept: bool) -> tuple[Samples, bool]:
+def with_outputs(samples: Samples, loss: Any, intercept: bool) -> tuple[Samples, bool]:
     """The samples with as many predictors as the loss takes, and whether there is an intercept."""
     if isinstance(loss, Cox):
         if samples.Y.shape[1] != 2:
@@ -220,7 +220,7 @@ def lam_max(
         >>> print(regjax.lam_max(X, y, intercept=False))
         3.0
     """
-    samples, intercept = _with_outputs(check_samples(X, y, weights), loss, intercept)
+    samples, intercept = with_outputs(check_samples(X, y, weights), loss, intercept)
     shift = check_offset(offset, samples)
     trailing = () if samples.single else (samples.Y.shape[1],)
     if penalty is not None and factors is not None:

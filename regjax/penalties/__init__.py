@@ -5,7 +5,7 @@ Objectives are sums over samples: the lasso is ½‖y − Xw‖² + λ‖w‖₁
 
 from regjax.penalties.balls import L1Ball, L2Ball
 from regjax.penalties.blocks import Group, MultiTask, SparseGroup
-from regjax.penalties.check import check_penalty, is_valid, strength_axes
+from regjax.penalties.check import check_penalty, is_valid, scale_strengths, strength_axes
 from regjax.penalties.elementwise import L1, L2, Box, ElasticNet, Limited, NonNegative, Zero
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import Slope, TotalVariation
@@ -37,5 +37,6 @@ __all__ = [
     "check_penalty",
     "is_valid",
     "ravel_penalty",
+    "scale_strengths",
     "strength_axes",
 ]

@@ -3,6 +3,7 @@
 from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -125,3 +126,15 @@ def strength_axes(penalty: P) -> P:
             per_point = 1 if entry.name == "lams" else 0
             axes[entry.name] = 0 if entry.name in STRENGTHS and jnp.ndim(value) > per_point else None
     return replace(penalty, **axes)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def scale_strengths(penalty: P, factor: Any) -> P:
+    """The penalty with its strengths times `factor`; radii, factors and shapes stay."""
+    changes: dict[str, Any] = {}
+    for entry in fields(penalty):  # pyright: ignore[reportArgumentType]
+        value = getattr(penalty, entry.name)
+        if hasattr(value, "prox"):
+            changes[entry.name] = scale_strengths(value, factor)
+        elif entry.name in STRENGTHS and entry.name != "radius":
+            changes[entry.name] = jax.tree.map(lambda leaf: jnp.asarray(leaf) * factor, value)
+    return replace(penalty, **changes)  # pyright: ignore[reportArgumentType, reportCallIssue]

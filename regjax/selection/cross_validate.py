@@ -1,0 +1,257 @@
+"""Cross-validation: folds × λ fits, their scores and their certificates, in one compiled call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.core.checks import is_concrete
+from regjax.core.node import register_node
+from regjax.core.solution import Solution
+from regjax.losses import Cox, Loss
+from regjax.models.fit import with_outputs
+from regjax.models.general import check_loss
+from regjax.models.prepare import check_limits, check_offset
+from regjax.models.problem import check_samples
+from regjax.penalties import check_penalty, scale_strengths, strength_axes
+from regjax.selection.path import path
+from regjax.selection.scores import deviance, partial_deviance, resolve_score
+from regjax.selection.splits import Splits, as_splits
+from regjax.solvers.minimize import Solver
+
+Model = Callable[[Any, Any, Any, Any], Solution]
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Errors on held-out samples along a grid of L penalties, and the fits behind them.
+
+    Attributes:
+        scores: (L, K), the error of each penalty on each fold.
+        mean, standard_error: (L,), over folds, each fold with its weight.
+        best: the index of the least mean; of equal ones the most regularised.
+        one_se: the index of the most regularised penalty whose mean is within one standard error of the least.
+        path: the fits on all samples, a `Solution` with the axis (L,).
+        fits: the fits on each fold's training samples, a `Solution` with the axes (K, L).
+        penalties: the grid.
+    """
+
+    scores: Array
+    mean: Array
+    standard_error: Array
+    best: Array
+    one_se: Array
+    path: Solution
+    fits: Solution
+    penalties: Any
+
+    @property
+    def params(self) -> Any:
+        """The model of `best`, fitted on all samples."""
+        return self.at(self.best).params
+
+    @property
+    def converged(self) -> Array:
+        """Whether every fit of every fold, and of the path, is the answer to its problem."""
+        return jnp.all(self.path.converged) & jnp.all(self.fits.converged)
+
+    def at(self, index: Any) -> Solution:
+        """The fit on all samples with this penalty of the grid, such as `cv.at(cv.one_se)`."""
+        return jax.tree.map(lambda leaf: leaf[index], self.path)
+
+
+def cross_validate(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalties: Any,
+    *,
+    folds: Any = 10,
+    score: Any = None,
+    key: Any = None,
+    repeats: int = 1,
+    per_sample: bool = False,
+    simpler: str = "larger",
+    model: Model | None = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> CrossValidation:
+    r"""The error on held-out samples of every penalty of a grid.
+
+    A fold is a weight vector, so that the folds and the fit on all samples are lanes of one `path`: one compiled call,
+    and closed forms, warm starts and certificates as there. With Eₖ the mean error on fold k and wₖ the weight of its
+    samples, the mean is m = Σ wₖEₖ/Σ wₖ and its standard error √(Σ wₖ(Eₖ − m)²/Σ wₖ/(K − 1)).
+
+    Nested cross-validation is `jax.vmap` over `weights`, the training samples of the outer folds.
+
+    Args:
+        X, y, loss, weights, offset, lower, upper, intercept, standardize, solver, tol, max_iter: as in `fit`. The
+            weights count in the fits and in the errors; standardisation is that of the fold's training samples.
+        penalties: as in `path`: strengths with the axis (L,) in front.
+        folds: how many; or an id for each sample (n,), from 0, with -1 for one that only trains; or `Splits`, see
+            `regjax.selection` for grouped, blocked, stratified and time-ordered ones.
+        score: "deviance" of the loss if None (of `Squared` the mean squared error), "mse", "mae", "class" for the
+            share of wrong classes, or a function `(y, eta, weights) -> scalar` of held-out samples, the smaller the
+            better. For `Cox` the deviance is that of Verweij and van Houwelingen.
+        key: for random folds; the same folds at every call if None.
+        repeats: how often to draw folds; each draw adds its lanes.
+        per_sample: whether λ is per unit of weight, as in glmnet and scikit-learn: λ Σv_train/Σv in a fold. By default
+            λ is held in the sum objective, and n folds are exact leave-one-out.
+        simpler: which values of the grid are more regularised, "larger" or "smaller"; radii are known to be "smaller".
+        model: `(X, y, hyperparameters, weights) -> Solution` in place of a penalised linear model, such as
+            `lambda X, y, lam, v: regjax.kernel_ridge(kernel, X, y, lam, weights=v)`. `penalties` is then a pytree of
+            hyperparameters with the axis (L,) in front of every leaf, and `loss` only scores.
+
+    Returns:
+        A `CrossValidation`.
+
+    Example:
+        >>> import regjax
+        >>> data = regjax.data.diabetes()
+        >>> X = (data.X - data.X.mean(0)) / data.X.std(0)
+        >>> lams = regjax.lam_grid(X, data.y, num=20)
+        >>> cv = regjax.cross_validate(X, data.y, regjax.losses.Squared(), regjax.penalties.L1(lams), folds=5)
+        >>> print(cv.scores.shape, bool(cv.converged), int((cv.at(cv.one_se).params.coef != 0).sum()))
+        (20, 5) True 4
+
+    References:
+        Hastie, Tibshirani & Friedman, The Elements of Statistical Learning, Springer 2009, section 7.10.
+    """
+    if simpler not in ("larger", "smaller"):
+        raise ValueError(f"simpler must be 'larger' or 'smaller', got {simpler!r}")
+    samples, _ = with_outputs(check_samples(X, y, weights), loss, intercept)
+    loss = check_loss(loss, samples)
+    splits = as_splits(folds, len(samples.X), key, repeats)
+    scored = resolve_score(score, loss)
+    if model is not None and per_sample:
+        raise ValueError("per_sample goes with penalties; a model of your own scales its hyperparameters itself")
+    study = Study(X, y, loss, penalties, weights, offset, lower, upper, tol)
+    settings = Settings(model, intercept, standardize, solver, max_iter)
+    if model is None:  # what `fit` says about its arguments, before they are traced
+        trailing = () if samples.single else (samples.Y.shape[1],)
+        check_offset(offset, samples)
+        check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+        first = jax.tree.map(
+            lambda axis, leaf: leaf if axis is None else leaf[0],
+            strength_axes(penalties), penalties, is_leaf=lambda axis: axis is None,
+        )  # fmt: skip
+        check_penalty(first, samples.structure, trailing, samples.X.dtype)
+    whole = isinstance(loss, Cox) or not is_concrete(splits)
+    rows = samples.X.shape[0] if whole else max(int(jnp.max(jnp.sum(splits.test, axis=1))), 1)
+    everything, scores, sizes = _run(
+        study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows, shifted=offset is not None
+    )
+    mean, error = _summary(scores, sizes, splits.repeats)
+    order = _rank(penalties, model is None, simpler)
+    least = jnp.nanmin(mean)
+    at_least = jnp.isclose(mean, least, rtol=0, atol=0)
+    best = _first(at_least, order)
+    one_se = _first(mean <= least + error[best], order)
+    path, fits = (jax.tree.map(lambda leaf, part=part: leaf[part], everything) for part in (0, slice(1, None)))
+    return CrossValidation(scores.T, mean, error, best, one_se, path, fits, penalties)
+
+
+class Study(NamedTuple):
+    """The arguments that are arrays, or pytrees of them."""
+
+    X: Any
+    y: Any
+    loss: Any
+    penalties: Any
+    weights: Any
+    offset: Any
+    lower: Any
+    upper: Any
+    tol: Any
+
+
+class Settings(NamedTuple):
+    """The arguments that are not."""
+
+    model: Model | None
+    intercept: bool
+    standardize: bool
+    solver: str | Solver | None
+    max_iter: int | None
+
+
+def fit_grid(study: Study, settings: Settings, weights: Any, factor: Any) -> Solution:
+    """A `Solution` (L,) with these weights, the strengths times `factor`."""
+    if settings.model is not None:
+        model = settings.model
+        return jax.vmap(lambda values: model(study.X, study.y, values, weights))(study.penalties)
+    return path(
+        study.X, study.y, study.loss, scale_strengths(study.penalties, factor), weights=weights, offset=study.offset,
+        lower=study.lower, upper=study.upper, intercept=settings.intercept, standardize=settings.standardize,
+        solver=settings.solver, tol=study.tol, max_iter=settings.max_iter,
+    )  # fmt: skip
+
+
+@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "num_rows", "shifted"))
+def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows, shifted):
+    """The fits (1 + K, L), the first on all samples; the scores (K, L); the weight of each test set (K,)."""
+    n = splits.train.shape[1]
+    y = jnp.asarray(study.y, jnp.result_type(float, study.y)).reshape(n, -1)
+    v = jnp.ones(n, y.dtype) if study.weights is None else jnp.asarray(study.weights, y.dtype)
+    train, test = (jnp.where(mask, v, 0) for mask in (splits.train, splits.test))
+    lanes = jnp.concatenate([v[None], train])
+    factors = jnp.sum(lanes, axis=1) / jnp.sum(v) if per_sample else jnp.ones(len(lanes), v.dtype)
+    everything = jax.vmap(lambda v, factor: fit_grid(study, settings, v, factor))(lanes, factors)
+    shift = jnp.asarray(study.offset).reshape(n, -1) if shifted else jnp.zeros((n, 1), y.dtype)
+
+    def one(params, train, test):
+        rows = jnp.argsort(test == 0)[:num_rows]  # those that are tested, and some of weight zero
+        X = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], study.X)
+
+        def predict(model):
+            eta = model(X).reshape(num_rows, -1) + shift[rows]
+            if isinstance(study.loss, Cox) and score is deviance:
+                return partial_deviance(study.loss, y[rows], eta, train[rows], test[rows])
+            return score(study.loss, y[rows], eta, test[rows])
+
+        return jax.vmap(predict)(params)
+
+    scores = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[1:], everything.params), train, test)
+    return everything, scores, jnp.sum(test, axis=1)
+
+
+def _summary(scores: Array, sizes: Array, repeats: int) -> tuple[Array, Array]:
+    """The mean (L,) over folds (K, L) of these sizes (K,), and its standard error, the average over rounds."""
+    rounds, w = scores.reshape(repeats, -1, scores.shape[1]), sizes.reshape(repeats, -1, 1)
+    rounds = jnp.where(w > 0, rounds, 0)  # a fold without weight has no score
+    total, count = jnp.sum(w, axis=1), jnp.sum(w > 0, axis=1)
+    means = jnp.sum(w * rounds, axis=1) / total
+    variance = jnp.sum(w * (rounds - means[:, None]) ** 2, axis=1) / total / (count - 1)
+    return jnp.mean(means, axis=0), jnp.sqrt(jnp.mean(variance, axis=0))
+
+
+def _rank(penalties: Any, named: bool, simpler: str) -> Array:
+    """(L,), the larger the more regularised."""
+    if named:
+        axes = strength_axes(penalties)
+        pairs = jax.tree_util.tree_leaves_with_path(penalties, is_leaf=lambda leaf: leaf is None)
+        mapped = jax.tree.leaves(axes, is_leaf=lambda leaf: leaf is None)
+        keys = [(-1 if "radius" in jax.tree_util.keystr(where) else 1) * jnp.asarray(leaf)
+                for (where, leaf), axis in zip(pairs, mapped, strict=True) if axis == 0]  # fmt: skip
+    else:
+        keys = [jnp.asarray(leaf) for leaf in jax.tree.leaves(penalties)]
+    keys = [jnp.mean(leaf.reshape(len(leaf), -1), axis=1) for leaf in keys]
+    rank = jnp.argsort(jnp.lexsort(keys[::-1]))
+    return rank if simpler == "larger" else -rank
+
+
+def _first(eligible: Array, rank: Array) -> Array:
+    """The index of the most regularised among the eligible."""
+    return jnp.argmax(jnp.where(eligible, rank, jnp.iinfo(rank.dtype).min)).astype(jnp.int32)

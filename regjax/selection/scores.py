@@ -1,0 +1,84 @@
+"""How far predictions are from held-out samples: each score a weighted mean, the smaller the better."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from regjax.losses import Cox, Loss
+
+Score = Callable[[Array, Array, Array], Array]
+
+
+def deviance(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
+    """2 Σ v (ℓ − inf ℓ)/Σ v: the mean squared error of `Squared`, the deviance per unit of weight of a family."""
+    encoded = loss.encode(y, weights)
+    return 2 * (loss.total(encoded, eta, weights) - loss.least(encoded, weights)) / jnp.sum(weights)
+
+
+def partial_deviance(loss: Loss, y: Array, eta: Array, train: Array, test: Array) -> Array:
+    """For `Cox`: what the tested samples add to the deviance of the others, per unit of their weight.
+
+    References:
+        Verweij & van Houwelingen, Cross-validation in survival analysis, Stat. Med. 12 (1993).
+    """
+    both, alone = ((v, loss.encode(y, v)) for v in (train + test, train))
+    whole, part = (loss.total(code, eta, v) - loss.least(code, v) for v, code in (both, alone))
+    return 2 * (whole - part) / jnp.sum(test)
+
+
+def _squared_error(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
+    return _mean((y - loss.mean(eta)) ** 2, weights)
+
+
+def _absolute_error(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
+    return _mean(jnp.abs(y - loss.mean(eta)), weights)
+
+
+def _wrong_class(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
+    """The share of samples for which another class is more likely."""
+    del loss
+    if eta.shape[1] == 1:
+        return _mean(jnp.where(eta > 0, 1 - y, y), weights)
+    chosen = jnp.argmax(eta, axis=1)
+    return _mean(1 - jnp.take_along_axis(y, chosen[:, None], axis=1), weights)
+
+
+def _mean(values: Array, weights: Array) -> Array:
+    """The weighted mean over samples of the sum over targets."""
+    return jnp.sum(jnp.where(weights > 0, weights * jnp.sum(values, axis=1), 0)) / jnp.sum(weights)
+
+
+_BY_NAME = {"deviance": deviance, "mse": _squared_error, "mae": _absolute_error, "class": _wrong_class}
+
+
+def resolve_score(score: Any, loss: Loss) -> Callable[..., Array]:
+    """`(loss, y, eta, weights) -> scalar` for a name, a function `(y, eta, weights) -> scalar`, or None."""
+    name = "deviance" if score is None else score
+    if isinstance(loss, Cox) and name in _BY_NAME and name != "deviance":
+        raise ValueError(f"score must be 'deviance' or a function for Cox, got {score!r}")
+    if isinstance(name, str) and name in _BY_NAME:
+        return _BY_NAME[name]
+    if not callable(score):
+        names = ", ".join(repr(n) for n in _BY_NAME)
+        raise ValueError(f"score must be one of {names} or a function (y, eta, weights) -> scalar, got {score!r}")
+    return _Custom(score)  # pyright: ignore[reportArgumentType]
+
+
+class _Custom:
+    """A user's score, in which y and η have the shapes that the user gave; equal for equal functions, as `jit` asks."""
+
+    def __init__(self, score: Score):
+        self.score = score
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Custom) and self.score == other.score
+
+    def __hash__(self) -> int:
+        return hash(self.score)
+
+    def __call__(self, loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
+        del loss
+        single = y.shape[1] == 1
+        return self.score(y[:, 0] if single else y, eta[:, 0] if eta.shape[1] == 1 else eta, weights)

@@ -1,0 +1,182 @@
+"""Cross-validation against cv.glmnet, separate fits and exact leave-one-out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import regjax
+from regjax import losses, selection
+from regjax.losses import Squared
+from regjax.penalties import L1, L2, ElasticNet, L1Ball
+from regjax.selection.scores import partial_deviance, resolve_score
+from tests.models.test_sparse_reference import columns, design
+from tests.problems import assert_close, reference
+
+GLMNET = reference("glmnet/cvglmnet_reference.json")
+FAMILIES = {"gaussian": losses.Squared(), "binomial": losses.Logistic(), "poisson": losses.Poisson()}
+
+
+def small(n=40, p=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, X @ np.where(np.arange(p) % 2, 1.0, 0.0) + 0.5 * rng.normal(size=n)
+
+
+@pytest.mark.x64
+@pytest.mark.parametrize("name", GLMNET)
+def test_equals_glmnet(name):
+    case = GLMNET[name]
+    args, data = case["args"], columns(case["args"]["data"])
+    lams = np.array(case["lambda"])
+    y, fold = data[args["y"]], data[args["foldid"]].astype(int)
+    v = data[args["weights"]] if "weights" in args else np.ones(len(y))
+    cv = regjax.cross_validate(
+        design(data), y, FAMILIES[args["family"]], L1(v.sum() * lams), folds=fold - fold.min(), weights=v,
+        score=case["measure"], standardize=True, per_sample=True,
+    )  # fmt: skip
+    np.testing.assert_allclose(cv.mean, case["cvm"], rtol=1e-7)
+    np.testing.assert_allclose(cv.standard_error, case["cvsd"], rtol=1e-7)
+    assert np.isclose(lams[cv.best], case["lambda.min"], rtol=1e-9)
+    assert np.isclose(lams[cv.one_se], case["lambda.1se"], rtol=1e-9)
+    assert bool(cv.converged)
+    assert cv.fits.gap.shape == (len(np.unique(fold)), len(lams))
+
+
+@pytest.mark.parametrize("penalty", [lambda lams: ElasticNet(lams, 0.5), L2], ids=["elastic_net", "l2"])
+def test_equals_separate_fits(penalty):
+    X, y = small()
+    lams = jnp.array([0.5, 2.0, 8.0])
+    ids = np.arange(40) % 4
+    cv = regjax.cross_validate(X, y, Squared(), penalty(lams), folds=ids)
+    for k in range(4):
+        train = ids != k
+        alone = regjax.path(X[train], y[train], Squared(), penalty(lams))
+        assert_close(cv.fits.params.coef[k], alone.params.coef)
+        eta = np.asarray(alone.params.intercept)[:, None] + np.asarray(alone.params.coef) @ X[~train].T
+        assert_close(cv.scores[:, k], np.mean((y[~train] - eta) ** 2, axis=1))
+    assert_close(cv.path.params.coef, regjax.path(X, y, Squared(), penalty(lams)).params.coef)
+    assert_close(cv.params.coef, cv.path.params.coef[int(cv.best)])
+
+
+def test_n_folds_are_exact_leave_one_out():
+    X, y = small(20, 3)
+    lams = jnp.array([0.1, 1.0])
+    cv = regjax.cross_validate(X, y, Squared(), L2(lams), folds=20)
+    exact = jax.vmap(lambda lam: regjax.loo_score(X, y, lam))(lams)
+    assert_close(cv.mean, exact)
+
+
+def test_weights_count_in_fit_and_score():
+    X, y = small()
+    ids = np.arange(40) % 4
+    v = np.where(np.arange(40) < 30, 1.0, 0.0)
+    bad = np.where(v > 0, y, np.nan)
+    cv = regjax.cross_validate(X, bad, Squared(), L2(jnp.array([1.0])), folds=ids, weights=v)
+    less = regjax.cross_validate(X[:30], y[:30], Squared(), L2(jnp.array([1.0])), folds=ids[:30])
+    assert_close(cv.mean, less.mean)
+    assert_close(cv.standard_error, less.standard_error)
+
+
+def test_a_model_of_your_own():
+    X, y = small()
+    lams = jnp.array([0.5, 2.0])
+
+    def model(X, y, lam, v):
+        return regjax.kernel_ridge(regjax.kernels.Linear(), X, y, lam, weights=v, intercept=True)
+
+    cv = regjax.cross_validate(X, y, Squared(), lams, folds=4, model=model)
+    same = regjax.cross_validate(X, y, Squared(), L2(lams), folds=4)
+    assert_close(cv.scores, same.scores)
+
+
+@pytest.mark.once
+def test_nested_is_vmap_over_weights():
+    X, y = small()
+    inner = selection.k_folds(40, 3)
+    outer = selection.blocked_folds(40, 2)
+
+    def chosen(v):
+        return regjax.cross_validate(X, y, Squared(), L2(jnp.array([0.1, 5.0])), folds=inner, weights=v).mean
+
+    both = jax.vmap(chosen)(outer.train.astype(float))
+    assert_close(both[1], chosen(outer.train[1].astype(float)))
+
+
+@pytest.mark.once
+def test_repeats_and_choices():
+    X, y = small()
+    cv = regjax.cross_validate(X, y, Squared(), L1Ball(jnp.array([0.1, 1.0, 10.0])), folds=4, repeats=2)
+    assert cv.scores.shape == (3, 8)
+    assert int(cv.one_se) <= int(cv.best)  # a small radius is the more regularised
+    assert_close(cv.mean, np.mean(np.asarray(cv.scores), axis=1))
+
+
+@pytest.mark.once
+def test_a_score_of_your_own():
+    X, y = small()
+
+    def absolute(y, eta, weights):
+        return jnp.sum(weights * jnp.abs(y - eta)) / jnp.sum(weights)
+
+    own, named = (
+        regjax.cross_validate(X, y, Squared(), L2(jnp.array([1.0])), folds=4, score=score)
+        for score in (absolute, "mae")
+    )
+    assert_close(own.scores, named.scores)
+
+
+@pytest.mark.once
+def test_scores_of_classes_and_times():
+    v = jnp.array([1.0, 2.0, 1.0])
+    wrong = resolve_score("class", losses.Logistic())
+    y, eta = jnp.array([[1.0], [0.0], [0.25]]), jnp.array([[-1.0], [-2.0], [3.0]])
+    assert_close(wrong(losses.Logistic(), y, eta, v), (1 + 0 + 0.75) / 4)
+    shares, scores = jnp.eye(3), jnp.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 0.0, 1.0]])
+    assert_close(wrong(losses.Multinomial(), shares, scores, v), 2 / 4)
+    times, eta = jnp.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]), jnp.array([[0.5], [-0.5], [0.0]])
+    train, test = jnp.array([0.0, 1.0, 1.0]), jnp.array([1.0, 0.0, 0.0])
+    first = np.log(np.sum(np.exp(eta))) - 0.5  # the first to fail adds a term, and is in no other risk set
+    assert_close(partial_deviance(losses.Cox(), times, eta, train, test), 2 * first)
+
+
+@pytest.mark.once
+def test_splits():
+    groups = np.repeat(np.arange(7), [9, 1, 4, 2, 5, 3, 6])
+    grouped = selection.grouped_folds(groups, 3)
+    fold = np.argmax(np.asarray(grouped.test), axis=0)
+    assert all(len(set(fold[groups == g])) == 1 for g in range(7))
+    assert np.asarray(grouped.test).sum(1).tolist() == [11, 10, 9]
+    forward = selection.time_folds(20, 4, gap=1)
+    for train, test in zip(np.asarray(forward.train), np.asarray(forward.test), strict=True):
+        assert np.max(np.flatnonzero(train)) == np.min(np.flatnonzero(test)) - 2
+    labels = np.repeat([0, 1], [30, 10])
+    strata = np.asarray(selection.stratified_folds(labels, 5).test)
+    assert np.all(strata[:, labels == 1].sum(1) == 2)
+    assert np.all(strata.sum(0) == 1)
+    random = selection.random_splits(20, 3, fraction=0.25)
+    assert np.all(np.asarray(random.test).sum(1) == 5)
+    assert np.all(random.train != random.test)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (dict(folds=1), "number of folds"),
+        (dict(folds=41), "number of folds"),
+        (dict(folds=np.zeros(40, int)), "at least two folds"),
+        (dict(folds=np.arange(39) % 3), "n = 40"),
+        (dict(folds=np.where(np.arange(40) % 2, 2, 0)), "no sample with the id 1"),
+        (dict(folds=np.ones(40)), "must be integers"),
+        (dict(score="auc?"), "score must be"),
+        (dict(simpler="bigger"), "simpler must be"),
+        (dict(folds=np.arange(40) % 3, repeats=2), "key and repeats"),
+        (dict(model=lambda *a: None, per_sample=True), "per_sample"),
+        (dict(lower=1.0), "lower"),
+    ],
+)
+def test_bad_arguments(arguments, words):
+    X, y = small()
+    with pytest.raises(ValueError, match=words):
+        regjax.cross_validate(X, y, Squared(), L1(jnp.array([1.0])), **arguments)
