@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.command == "predict":
             predict_table(options.model, options.table, options.out)
         else:
-            demo(options.out)
+            demo(options.out, options.models)
     except BadTable as error:
         print(f"regjax: {error}", file=sys.stderr)
         return 2
@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument("table", type=Path, help="a table with the columns of the fit, in any order")
     two.add_argument("--out", type=Path, default=None, help="CSV to write (default: the terminal)")
     show = commands.add_parser("demo", help="`fit` on the bundled diabetes data")
+    show.add_argument("--models", default="all", help="as of fit (default: all)")
     show.add_argument("--out", type=Path, default=Path("demo"), help="folder of the report (default: demo)")
     return parser
 

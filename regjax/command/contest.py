@@ -153,11 +153,11 @@ def error_name(problem: Problem) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """`2992 ± 224`: the value to a tenth of its standard error, both without exponents where that is readable."""
-    digits = 2 - math.floor(math.log10(error)) if 0 < error < math.inf else 4
+    """`2992 ± 224`: both to three digits of the standard error, without exponents where that is readable."""
+    digits = 2 - math.floor(math.log10(error)) if 0 < error < math.inf else 2
     if not -4 < digits < 8:
         return f"{value:.4g} ± {error:.2g}"
-    return f"{round(value, digits - 1):.{max(digits - 1, 0)}f} ± {round(error, digits - 1):.{max(digits - 1, 0)}f}"
+    return f"{value:.{max(digits, 0)}f} ± {error:.{max(digits, 0)}f}"
 
 
 def leaderboard(entries: list[Entry]) -> list[dict[str, str]]:

@@ -22,7 +22,9 @@ def draw(problem: Problem, entries: list[Entry], names: Sequence[str], target: s
         ("Errors on held-out samples, ± one standard error. All models saw the same folds.", _board(problem, entries))
     ]
     if problem.kind == CLASSES:
-        caption = f"How often '{target}' is 1 where {first.name} says so, on samples that it has not seen."
+        caption = (
+            f"How often '{target}' is 1, by the probability that {first.name} gives to samples that it has not seen."
+        )
         pictures.append((caption, _calibration(first.predictions, np.asarray(problem.y))))
     else:
         ax = plot_residuals(first.predictions, problem.y)

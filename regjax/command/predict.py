@@ -9,6 +9,7 @@ import numpy as np
 from regjax.command.models import expand
 from regjax.command.table import BadTable, encode, read_table
 from regjax.files import load
+from regjax.losses import Binomial
 
 LEVEL = 1.959964  # of the normal distribution, for 95%
 
@@ -32,7 +33,7 @@ def predict(model: dict[str, Any], table_path: str | Path) -> dict[str, np.ndarr
     design = X if model["splines"] is None else expand(X, model["splines"])
     params, centre, unit, target = model["solution"].params, model["centre"], model["unit"], model["target"]
     mean = centre + unit * np.asarray(model["loss"].mean(params(design)))
-    columns = {target: mean}
+    columns = {f"P({target} = 1)" if isinstance(model["loss"], Binomial) else target: mean}
     if hasattr(params, "variance"):
         half = LEVEL * unit * np.sqrt(np.asarray(params.variance(design, noise=True)))
         columns |= {f"{target} (2.5%)": mean - half, f"{target} (97.5%)": mean + half}

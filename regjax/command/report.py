@@ -16,11 +16,13 @@ from regjax.files import save
 from regjax.losses import Huber, Squared
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: 0.2rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 0.35rem 0.7rem; border-bottom: 1px solid #ddd; white-space: nowrap; }
-td.wide { white-space: normal; } tr.first td { font-weight: 600; background: #fdf3ec; }
+table { border-collapse: collapse; width: 100%; font-size: 0.95rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
+td { white-space: nowrap; } td:first-child, td:nth-child(4) { white-space: normal; } 
+td:first-child { min-width: 12rem; } small { color: #666; }
+tr.first { background: #fdf3ec; font-weight: 600; } tr.first small { font-weight: 400; }
 .scroll { overflow-x: auto; } .note, figcaption, footer { color: #555; font-size: 0.95rem; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; }
 """
@@ -55,11 +57,13 @@ def _page(contest: Contest) -> str:
     problem, first = contest.problem, contest.entries[0]
     n, p = problem.X.shape
     rows = leaderboard(contest.entries)
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in [*rows[0], "what it is"])
+    heads = [error_name(problem) if name == "error" else name for name in rows[0]]
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
     body = "".join(
-        f"<tr{' class=first' if i == 0 else ''}>"
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.values())
-        + f"<td class=wide>{html.escape(CANDIDATES[row['model']].about)}</td></tr>\n"
+        f"<tr{' class=first' if i == 0 else ''}><td>{row['model']}<br>"
+        + f"<small>{html.escape(CANDIDATES[row['model']].about)}</small></td>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in list(row.values())[1:])
+        + "</tr>\n"
         for i, row in enumerate(rows)
     )
     notes = "".join(f"<p class=note>{html.escape(note)}.</p>\n" for note in contest.notes)

@@ -48,11 +48,11 @@ def predict_table(model: Path, table: Path, out: Path | None) -> None:
     print(f"{len(rows) - 1} predictions: {out}")
 
 
-def demo(out: Path) -> None:
+def demo(out: Path, models: str = "all") -> None:
     """The contest on the bundled diabetes data."""
     with as_file(files("regjax.data").joinpath("files", "diabetes.csv")) as path:
         print("The progression of diabetes in 442 patients one year later (Efron et al., 2004), from 10 measurements.")
-        fit(path, "target", "all", 10, out)
+        fit(path, "target", models, 10, out)
 
 
 def _make(folder: Path) -> None:

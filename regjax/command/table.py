@@ -172,9 +172,11 @@ def _block(table: Table, column: dict[str, Any]) -> np.ndarray:
     cells = table.columns[name]
     strangers = [i for i, cell in enumerate(cells) if cell not in categories]
     if strangers:
+        count, first = len(strangers), strangers[0]
         raise BadTable(
-            f"{table.path}: the column '{name}' is '{cells[strangers[0]]}' in line {table.lines[strangers[0]]} "
-            f"({_rows(len(strangers))} like it), which the model has not seen: it knows {_quoted(categories)}"
+            f"{table.path}: the column '{name}' has a value that the model has not seen in {count} "
+            f"row{'s' if count > 1 else ''}, such as '{cells[first]}' in line {table.lines[first]}: "
+            f"it knows {_quoted(categories)}"
         )
     return np.array([[float(cell == category) for category in _shown(categories)] for cell in cells])
 
@@ -203,11 +205,8 @@ def _check_missing(table: Table, names: Iterable[str]) -> None:
 
 
 def _where(table: Table, name: str, rows: list[int]) -> str:
-    return f"{_rows(len(rows))} text, such as '{table.columns[name][rows[0]]}' in line {table.lines[rows[0]]}"
-
-
-def _rows(count: int) -> str:
-    return f"{count} row{'s are' if count > 1 else ' is'}"
+    rest = "rows are" if len(rows) > 1 else "row is"
+    return f"{len(rows)} {rest} text, such as '{table.columns[name][rows[0]]}' in line {table.lines[rows[0]]}"
 
 
 def _quoted(names: Iterable[str]) -> str:
