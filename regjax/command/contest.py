@@ -96,7 +96,7 @@ def run(problem: Problem, models: dict[str, Candidate], report: Callable[[str], 
         report(
             f"[{i + 1}/{len(models)}] {name:15} {with_error(done.error, done.standard_error)}  ({done.seconds:.1f} s)"
         )
-    entries.sort(key=lambda entry: entry.error)
+    entries.sort(key=lambda entry: (math.isnan(entry.error), entry.error))
     first = entries[0]
     return [_behind(entry, first) for entry in entries]
 

@@ -25,6 +25,7 @@ from regjax.models.linear import ols, ridge, tikhonov
 from regjax.models.problem import Linear
 from regjax.penalties import L1, L2, ElasticNet
 from regjax.selection.cross_validate import CrossValidation, cross_validate
+from regjax.selection.leave_one_out import loo_residuals, loo_score
 from regjax.selection.path import lam_grid
 from regjax.selection.splits import Splits
 
@@ -146,9 +147,10 @@ def _elastic_net(problem: Problem) -> Trial:
 
 
 def _huber(problem: Problem) -> Trial:
-    residuals = problem.standardised - ols(problem.X, problem.standardised).params(problem.X)
-    scale = float(jnp.median(jnp.abs(residuals)) / 0.6745) or 1.0
-    loss, lams = Huber(1.345 * scale), _strengths(problem, 20)
+    lams, z = _strengths(problem, 20), problem.standardised
+    scores = jax.vmap(lambda lam: loo_score(problem.X, z, lam))(lams)
+    residuals = loo_residuals(problem.X, z, lams[jnp.argmin(scores)])  # of samples not seen: also where p > n
+    loss = Huber(1.345 * float(jnp.median(jnp.abs(residuals)) / 0.6745) or 1.0)
     return _trial(problem.validate(loss, L2(lams)), loss, lams)
 
 
