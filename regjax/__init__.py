@@ -55,6 +55,8 @@ from regjax.models.sparse import (
 )
 from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
+from regjax.models.stochastic import sgd
+from regjax.models.stochastic_problem import StochasticSolution
 from regjax.selection.cross_validate import CrossValidation, cross_validate
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
@@ -77,6 +79,7 @@ __all__ = [
     "Solution",
     "SparseProcess",
     "Status",
+    "StochasticSolution",
     "adaptive_lasso",
     "bases",
     "bayes_linear",
@@ -141,6 +144,7 @@ __all__ = [
     "robust_regression",
     "save",
     "selection",
+    "sgd",
     "smoothing_spline",
     "solvers",
     "sparse_gp",

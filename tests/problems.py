@@ -195,6 +195,21 @@ MODELS = {
         ),
         shapes=("tall",),
     ),
+    "sgd": Model(
+        lambda X, y, lam, v: _solution(
+            regjax.sgd(
+                X,
+                y,
+                regjax.losses.Squared(),
+                regjax.penalties.L2(lam),
+                weights=v,
+                step=5e-3,
+                batch_size=50,
+                num_epochs=20,
+            )
+        ),
+        shapes=("tall",),
+    ),
     "lam_max": Model(lambda X, y, lam, v: regjax.lam_max(X, y, weights=v), shapes=("tall",)),
 }
 
@@ -206,5 +221,6 @@ RELATIVES = (
     "multi_kernel_ridge", "kernel_gcv", "kernel_ridge by cg", "lasso_ball", "sparse_group_lasso", "multitask_lasso",
     "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path", "logistic lasso", "huber ridge",
     "elastic_net within limits", "nadaraya_watson_loo", "ridge without intercept", "loo_score", "gcv", "max_step",
+    "sgd",
 )  # fmt: skip
 CASES = ONE + [(name, shape) for name in BOTH for shape in MODELS[name].shapes if (name, shape) not in ONE]

@@ -21,6 +21,7 @@ FITS = {
     "ridge_ball": lambda X, y, **k: regjax.ridge_ball(X, y, 0.5, **k),
     "gradient_descent": lambda X, y, **k: regjax.gradient_descent(X, y, 1e-3, 10, **k),
     "bayes_linear": lambda X, y, **k: regjax.bayes_linear(X, y, 0.5, 1.0, **k),
+    "sgd": lambda X, y, **k: regjax.sgd(X, y, Squared(), penalties.L2(0.5), num_epochs=3, **k),
     "bayes_linear_fit": lambda X, y, **k: regjax.bayes_linear_fit(X, y, **k),
     "loo_residuals": lambda X, y, **k: regjax.loo_residuals(X, y, 0.5, **k),
     "gcv": lambda X, y, **k: regjax.gcv(X, y, 0.5, **k),

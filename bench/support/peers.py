@@ -124,29 +124,39 @@ def install(name):
     return None if interpreter(name) else "installed, but does not load"
 
 
+def exchange(name, script, arrays, request, read, command=None):
+    """Run a worker of one peer on arrays, and return its reply with what `read(folder, reply)` makes of its files."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for key, value in arrays.items():
+            np.save(folder / f"{key}.npy", np.ascontiguousarray(value, dtype=np.float64))
+        (folder / "request.json").write_text(json.dumps(request))
+        call = [command or interpreter(name), str(WORKERS / script), temporary]
+        done = subprocess.run(call, env=os.environ | THREADS, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{name} failed: {done.stderr.strip()[-2000:]}")
+        reply = json.loads((folder / "reply.json").read_text())
+        VERSIONS[name] = reply["version"]
+        return read(folder, reply)
+
+
 def run(name, X, y, lams, settings, budget, most, limit=1e9, command=None):
     """Run the worker of one peer on X (B, n, p), y (B, n), lams (B, L): a Run for every setting it came to.
 
     Each setting is called up to `most` times or until `budget` seconds are spent; the first one to take more than
     `limit` seconds is the last.
     """
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        for key, value in {"X": X, "y": y, "lams": lams}.items():
-            np.save(folder / f"{key}.npy", np.ascontiguousarray(value, dtype=np.float64))
-        request = {"settings": settings, "budget": budget, "most": most, "limit": limit}
-        (folder / "request.json").write_text(json.dumps(request))
-        call = [command or interpreter(name), str(WORKERS / SCRIPTS.get(name, f"{name}_path.py")), temporary]
-        done = subprocess.run(call, env=os.environ | THREADS, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"{name} failed: {done.stderr.strip()[-2000:]}")
-        reply = json.loads((folder / "reply.json").read_text())
-        VERSIONS[name] = reply["version"]
+
+    def read(folder, reply):
         runs = []
         for k, seconds in enumerate(reply["seconds"]):
             coef = np.fromfile(folder / f"coef_{k}.bin").reshape(len(X), lams.shape[1], X.shape[2])
             runs.append(Run(seconds, largest_gap(X, y, lams, coef), coef, settings[k]))
-    return runs
+        return runs
+
+    request = {"settings": settings, "budget": budget, "most": most, "limit": limit}
+    script = SCRIPTS.get(name, f"{name}_path.py")
+    return exchange(name, script, {"X": X, "y": y, "lams": lams}, request, read, command)
 
 
 def measure(name, X, y, lams, targets, command=None):

@@ -9,11 +9,12 @@ import numpy as np
 from jax import Array, lax
 
 from regjax.core.checks import check_finite, check_strength
-from regjax.core.implicit import implicit_solution
+from regjax.core.implicit import implicit_solution, with_derivative_of
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status
 from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
+from regjax.models.by_moments import by_moments, fit_moments
 from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general
 from regjax.models.linear import ols, ridge, tikhonov
 from regjax.models.penalized import squares, worst
@@ -151,10 +152,17 @@ def _closed_form(X: Any, samples: Samples, penalty: Penalty, intercept: bool) ->
 
 
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
-def _fit(X, Y, weights, penalty, limits, init, tol, *, intercept, standardize, solver, max_iter):
-    data, penalty, size = prepare(X, Y, weights, penalty, limits, intercept, standardize)
-    init = init * size[:, None]
-    outcome = minimize(data.scaled_x, data.scaled_y, penalty, init, solver=solver, tol=tol, max_iter=max_iter)
+def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, solver, max_iter):
+    data, penalty, size = prepare(X, Y, weights, given, limits, intercept, standardize)
+    if by_moments(X, solver):
+        found = fit_moments(
+            X, Y, weights, given, limits, init, tol, intercept=intercept, standardize=standardize, max_iter=max_iter
+        )
+        outcome = found.outcome
+    else:
+        found = None
+        scaled = init * size[:, None]
+        outcome = minimize(data.scaled_x, data.scaled_y, penalty, scaled, solver=solver, tol=tol, max_iter=max_iter)
     theta = (data.X, data.Y, data.weights, penalty)
     coef = implicit_solution(_stationarity, _solve_on_manifold, outcome.coef, theta, None)
     objective = squares(data, data.Y - data.X @ coef).sum() / 2 + penalty.value(coef)
@@ -163,8 +171,11 @@ def _fit(X, Y, weights, penalty, limits, init, tol, *, intercept, standardize, s
     valid = data.valid & is_valid(penalty) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     b = data.intercept_of(coef)
+    coef = coef / size[:, None]
+    if found is not None:  # the same without a pass over X, which is then only for derivatives
+        coef, b, objective = (with_derivative_of(*pair) for pair in zip(found[:3], (coef, b, objective), strict=True))
     known = valid & (status != Status.NON_FINITE)
-    coef, b = (jnp.where(known, a, jnp.nan) for a in (coef / size[:, None], b))
+    coef, b = (jnp.where(known, a, jnp.nan) for a in (coef, b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 
 

@@ -50,7 +50,7 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
             message=f"{name} of {type(loss).__name__} must be between {low} and {high}, got {value}",
         )
     require(
-        lambda y, v: jnp.all(_accepted(loss, y, v)),
+        lambda y, v: jnp.all(accepted(loss, y, v)),
         samples.Y,
         samples.weights,
         message=f"y of {type(loss).__name__} takes {loss.domain}; it has other values",
@@ -58,7 +58,8 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
     return loss
 
 
-def _accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
+def accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
+    """Whether the loss takes y, or does not look at it."""
     good = loss.valid(y)
     return good if weights is None else good | (weights == 0)[:, None]
 
@@ -66,7 +67,7 @@ def _accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solver, max_iter):
     """Coefficients (p, t), the intercept (t,), and the rest of a `Solution`."""
-    task, penalty, data, size = _pose(arguments, intercept, standardize)
+    task, penalty, data, size = pose_task(arguments, intercept, standardize)
     start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
     outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
     if task.loss.smooth:
@@ -76,8 +77,8 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)
     objective = task.objective(penalty, point)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
-    accepted = jnp.all(_accepted(arguments.loss, arguments.y, data.weights))
-    valid = data.valid & is_valid(penalty) & (tol >= 0) & accepted
+    taken = jnp.all(accepted(arguments.loss, arguments.y, data.weights))
+    valid = data.valid & is_valid(penalty) & (tol >= 0) & taken
     status = jnp.where(valid, worst(jnp.atleast_1d(outcome.status)), Status.INVALID).astype(jnp.int32)
     known = valid & (status != Status.NON_FINITE)
     b = task.one * point[0] - data.mean_x @ point[1:]
@@ -85,7 +86,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 
 
-def _pose(arguments: Arguments, intercept: bool, standardize: bool):
+def pose_task(arguments: Arguments, intercept: bool, standardize: bool):
     """The task on centred, scaled columns, its penalty, the centred data, and the scale of the columns (p,)."""
     X, y, offset, weights, loss, penalty, limits = arguments
     data, penalty, size = prepare(X, y, weights, penalty, limits, intercept, standardize)
@@ -97,7 +98,7 @@ def _pose(arguments: Arguments, intercept: bool, standardize: bool):
 @partial(jax.jit, static_argnames=("intercept", "standardize"))
 def lam_max_general(arguments: Arguments, *, intercept, standardize):
     """The dual norm of the gradient at the null model."""
-    task, penalty, _, _ = _pose(arguments, intercept, standardize)
+    task, penalty, _, _ = pose_task(arguments, intercept, standardize)
     null = null_model(task, penalty)
     _, slopes = working_point(task, null.point)
     return penalty.dual_norm(-task.pull(slopes)[1:])

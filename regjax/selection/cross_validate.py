@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from regjax.core.checks import is_concrete
@@ -149,7 +150,7 @@ def cross_validate(
         )  # fmt: skip
         check_penalty(first, samples.structure, trailing, samples.X.dtype)
     whole = isinstance(loss, Cox) or not is_concrete(splits)
-    rows = samples.X.shape[0] if whole else max(int(jnp.max(jnp.sum(splits.test, axis=1))), 1)
+    rows = samples.X.shape[0] if whole else max(int(np.max(np.sum(np.asarray(splits.test), axis=1))), 1)
     everything, scores, sizes = _run(
         study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows, shifted=offset is not None
     )

@@ -7,7 +7,7 @@ from jax import Array, lax
 
 from regjax.core.implicit import with_derivative_of
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import cross
+from regjax.core.linalg import cross, symmetric_product
 from regjax.core.loop import iterate
 from regjax.core.solution import relative
 from regjax.penalties import Penalty
@@ -28,6 +28,72 @@ class Problem(NamedTuple):
     Y: Array
     null: Array
     null_slope: Array
+
+
+class Columns(NamedTuple):
+    """X (n, p) and Y (n, t), made ready for a solver."""
+
+    X: Array
+    Y: Array
+
+    def moments(self) -> "Moments":
+        """The inner products, with those of the first target."""
+        y = self.Y[:, 0]
+        return Moments(symmetric_product(self.X, self.X), y @ self.X, y @ y)
+
+    def certify(self, penalty: Penalty, W: Array) -> "Certificate":
+        """Measure optimality at W (p, t)."""
+        return certify(pose(self.X, self.Y, penalty), penalty, W)
+
+
+class Moments(NamedTuple):
+    """The inner products of the columns with each other, with one target, and of the target with itself.
+
+    Enough to solve and, in double precision, to certify: what is lost is half of the digits of X at most, and the gap
+    is a sum of terms that are not negative here too.
+    """
+
+    gram: Array
+    cross: Array
+    energy: Array
+
+    def moments(self) -> "Moments":
+        """These."""
+        return self
+
+    def certify(self, penalty: Penalty, W: Array) -> "Certificate":
+        """Measure optimality at W (p, 1), as `certify` does from the columns."""
+        y = self.cross[:, None]
+
+        def beyond_free(point):
+            """The step over coefficients that are not charged to the best fit, and the correlations there."""
+            pull = y - self.gram @ point
+            eps = float(jnp.finfo(pull.dtype).eps)
+
+            def normal(u):
+                along = penalty.unpenalised(u)
+                return penalty.unpenalised(self.gram @ along) + u - along
+
+            free = penalty.unpenalised(pull)
+            step = conjugate_gradients(normal, free, tol=eps, max_iter=min(2 * free.size, 1000))
+            step = penalty.unpenalised(step)
+            return pull, step, pull - self.gram @ step
+
+        _, null_step, null_pull = beyond_free(jnp.zeros_like(W))
+        left = jnp.maximum(self.energy - jnp.sum(null_step * (y + null_pull)), 0)
+        nothing = left <= rounding(W) ** 2 * self.energy
+        null, null_slope = (jnp.where(nothing, 0, a) for a in (left / 2, jnp.max(jnp.abs(null_pull))))
+        pull, step, image = beyond_free(W)
+        distance = jnp.max(penalty.distance(W, pull))
+        scale = penalty.dual_scale(image)
+        squares = self.residual_squares(W, pull)
+        bend = 2 * (1 - scale) * jnp.sum(pull * step) + scale * jnp.sum(step * (self.gram @ step))
+        gap = ((1 - scale) ** 2 * squares + scale * bend) / 2 + penalty.slack(W, scale * image)
+        return Certificate(jnp.where(scale > 0, gap, jnp.nan), null, distance, null_slope)
+
+    def residual_squares(self, W: Array, pull: Array) -> Array:
+        """‖y − XW‖² at W (p, 1) with its correlations."""
+        return jnp.maximum(self.energy - jnp.sum(W * (self.cross[:, None] + pull)), 0)
 
 
 class Certificate(NamedTuple):

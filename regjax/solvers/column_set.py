@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.penalties.elementary import soft
+from regjax.solvers.certificate import Columns, Moments
 from regjax.solvers.gram_block import Block, Strengths, positions, pull, solve_lanes
 
 _CHUNK = 5  # lanes between two looks at all columns; longer chunks look further ahead, and gather more columns
@@ -94,8 +95,7 @@ class Walk(NamedTuple):
 
 
 def solve_path(
-    X: Array,
-    y: Array,
+    columns: Columns | Moments,
     l1: Array,
     l2: Array,
     lower: Array | None,
@@ -109,20 +109,21 @@ def solve_path(
     steps make the solutions exact to rounding, as long as the working set has room for the support.
 
     Args:
-        X: (n, p), centred and weighted.
-        y: (n,).
+        columns: X (n, p), centred and weighted, and y (n,); or their inner products.
         l1, l2: (L, p), not negative; 0 leaves a coefficient free, l1 = inf excludes it.
         lower, upper: (p,) with lower ≤ 0 ≤ upper, or both None.
         init: (p,), where the first lane starts.
         max_iter: the most sweeps per lane.
     """
-    p = X.shape[1]
     limits = None if lower is None or upper is None else (lower, upper)
     order = jnp.lexsort((-jnp.mean(l2, axis=1), -jnp.mean(jnp.where(jnp.isinf(l1), 0, l1), axis=1)))
     penalties = Strengths(l1[order], l2[order], limits)
-    solve = _whole_path if p <= WHOLE else _growing_path
     back = jnp.argsort(order)
-    return PathResult(*(result[back] for result in solve(X, y, penalties, init, max_iter)))
+    if isinstance(columns, Columns) and columns.X.shape[1] > WHOLE:
+        path = _growing_path(columns.X, columns.Y[:, 0], penalties, init, max_iter)
+    else:
+        path = _whole_path(columns.moments(), penalties, init, max_iter)
+    return PathResult(*(result[back] for result in path))
 
 
 def _extended(penalties: Strengths, count: int) -> Strengths:
@@ -134,22 +135,12 @@ def _extended(penalties: Strengths, count: int) -> Strengths:
     return penalties._replace(l1=extend(penalties.l1), l2=extend(penalties.l2))
 
 
-def _whole_path(X, y, penalties, start, max_iter):
+def _whole_path(sums, penalties, start, max_iter):
     """The path with all columns in the set: XᵀX once, and no other pass over X."""
-    gram = _gram(X)
-    moments = y @ X
-    block = Block(gram, moments, jnp.diag(gram), jnp.int32(X.shape[1]), y @ y, jnp.max(jnp.abs(moments)))
+    scale = jnp.max(jnp.abs(sums.cross))
+    block = Block(sums.gram, sums.cross, jnp.diag(sums.gram), jnp.int32(len(sums.gram)), sums.energy, scale)
     coef, _, sweeps = solve_lanes(block, _extended(penalties, 1), start, jnp.zeros_like(start), max_iter)
     return coef, sweeps, jnp.ones(len(coef), bool)
-
-
-def _gram(X: Array) -> Array:
-    """XᵀX from three of its four quarters: as it is symmetric, one need not be computed."""
-    half = X.shape[1] // 2
-    left, right = X[:, :half], X[:, half:]
-    across = jnp.einsum("ni,nj->ij", left, right)
-    first, second = (jnp.einsum("ni,nj->ij", part, part) for part in (left, right))
-    return jnp.block([[first, across], [across.T, second]])
 
 
 def _growing_path(X, y, penalties, start, max_iter):

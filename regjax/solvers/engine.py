@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.linalg import cross
 from regjax.core.solution import Status
 from regjax.penalties import L1, ElasticNet, Limited, Penalty
-from regjax.solvers.certificate import Certificate, Problem, certify, pose
+from regjax.solvers.certificate import Certificate, Columns, Moments, Problem, pose
 from regjax.solvers.column_set import WHOLE, PathResult, solve_path
 from regjax.solvers.coordinate import coordinate_descent
 from regjax.solvers.homotopy import homotopy_path
@@ -35,51 +34,54 @@ def working_set(problem: Problem, penalty: Penalty, init: Array, *, tol: Any, ma
         Massias, Gramfort & Salmon, Celer: a fast solver for the lasso with dual extrapolation, ICML 2018.
     """
     one = jax.tree.map(lambda a: jnp.asarray(a)[None], (penalty, init, tol))
-    outcome = working_set_path(problem.X, problem.Y, *one, max_iter=max_iter)
+    outcome = working_set_path(Columns(problem.X, problem.Y), *one, max_iter=max_iter)
     return jax.tree.map(lambda a: a[0], outcome)
 
 
-def working_set_path(X: Array, Y: Array, penalty: Penalty, init: Array, tol: Array, *, max_iter: int = 1000) -> Outcome:
+def working_set_path(
+    columns: Columns | Moments, penalty: Penalty, init: Array, tol: Array, *, max_iter: int = 1000
+) -> Outcome:
     """`working_set` for variants of one problem, stacked along the first axis of `penalty`, `init` and `tol`."""
-    shape = init.shape[1:]
-    l1, l2, lower, upper = jax.vmap(lambda penalty: _strengths(penalty, shape))(penalty)
-    target, start = Y[:, 0], init[0, :, 0]
+    shape, dtype = init.shape[1:], init.dtype
+    l1, l2, lower, upper = jax.vmap(lambda penalty: strengths_of(penalty, shape))(penalty)
+    start = init[0, :, 0]
 
     def together(lower=None, upper=None):
-        return _finished(X, Y, penalty, tol, solve_path(X, target, l1, l2, lower, upper, start, max_iter))
+        return _finished(columns, penalty, tol, solve_path(columns, l1, l2, lower, upper, start, max_iter))
 
     def apart():  # each variant has limits of its own
         def one(start, variant):
             l1, l2, lower, upper = variant
-            result = solve_path(X, target, l1[None], l2[None], lower, upper, start, max_iter)
+            result = solve_path(columns, l1[None], l2[None], lower, upper, start, max_iter)
             return result.coef[0], jax.tree.map(lambda a: a[0], result)
 
-        return _finished(X, Y, penalty, tol, lax.scan(one, start, (l1, l2, lower, upper))[1])
+        return _finished(columns, penalty, tol, lax.scan(one, start, (l1, l2, lower, upper))[1])
 
     def knot_by_knot():
-        path = homotopy_path(cross(X, X), target @ X, scales, factors, l2[0])
+        sums = columns.moments()
+        path = homotopy_path(sums.gram, sums.cross, scales, factors, l2[0])
         coef = jnp.where(path.sound, path.coef, jnp.nan)  # which no certificate passes
         return coef, jnp.full(len(l1), path.num_knots)
 
     if isinstance(penalty, Limited):
         shared = jnp.all(lower == lower[0]) & jnp.all(upper == upper[0])
         found = lax.cond(shared, lambda: together(lower[0], upper[0]), apart)
-        return _certified(X, Y, penalty, tol, max_iter, *found)
-    if X.shape[1] > FEW:
-        return _certified(X, Y, penalty, tol, max_iter, *together())
+        return _certified(columns, penalty, tol, max_iter, *found)
+    if shape[0] > FEW:
+        return _certified(columns, penalty, tol, max_iter, *together())
     scales, factors, proportional = _as_multiples(l1)
     proportional &= jnp.all(l2 == l2[0])
 
     # a loop of two turns at most, so that the certificate is compiled once for both ways
     def attempt(state):
         turn, _ = state
-        return turn + 1, _certified(X, Y, penalty, tol, max_iter, *lax.cond(turn == 0, knot_by_knot, together))
+        return turn + 1, _certified(columns, penalty, tol, max_iter, *lax.cond(turn == 0, knot_by_knot, together))
 
     def unfinished(state):
         turn, outcome = state
         return (turn < 2) & ~jnp.all(outcome.status == Status.CONVERGED)
 
-    zero = jnp.zeros(len(l1), X.dtype)
+    zero = jnp.zeros(len(l1), dtype)
     nothing = Outcome(
         jnp.zeros_like(init), Certificate(zero, zero, zero, zero), zero.astype(jnp.int32),
         jnp.full(len(l1), Status.FLOOR, jnp.int32),
@@ -87,20 +89,20 @@ def working_set_path(X: Array, Y: Array, penalty: Penalty, init: Array, tol: Arr
     return lax.while_loop(unfinished, attempt, (jnp.where(proportional, 0, 1), nothing))[1]
 
 
-def _finished(X, Y, penalty, tol, path: PathResult) -> tuple[Array, Array]:
+def _finished(columns, penalty, tol, path: PathResult) -> tuple[Array, Array]:
     """Coefficients and sweeps, with coordinate descent over all columns where the working set was too small."""
 
     def one(start, lane):
         penalty, tol, coef, num_iter, solved = lane
 
         def descend():
-            outcome = coordinate_descent(pose(X, Y, penalty), penalty, start, tol=tol)
+            outcome = coordinate_descent(pose(columns.X, columns.Y, penalty), penalty, start, tol=tol)
             return outcome.coef, outcome.num_iter
 
         coef, num_iter = lax.cond(solved, lambda: (coef[:, None], num_iter), descend)
         return coef, (coef[:, 0], num_iter)
 
-    if X.shape[1] <= WHOLE:  # all columns are in the set
+    if path.coef.shape[1] <= WHOLE:  # all columns are in the set
         return path.coef, path.num_iter
     lanes = (penalty, tol, path.coef, path.num_iter, path.solved)
     return lax.cond(
@@ -110,15 +112,15 @@ def _finished(X, Y, penalty, tol, path: PathResult) -> tuple[Array, Array]:
     )
 
 
-def _certified(X, Y, penalty, tol, max_iter, coef, num_iter) -> Outcome:
-    proof = jax.vmap(lambda penalty, w: certify(pose(X, Y, penalty), penalty, w[:, None]))(penalty, coef)
+def _certified(columns, penalty, tol, max_iter, coef, num_iter) -> Outcome:
+    proof = jax.vmap(lambda penalty, w: columns.certify(penalty, w[:, None]))(penalty, coef)
     status = jnp.where(num_iter >= max_iter, Status.ITERATION_LIMIT, Status.FLOOR)
     status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE)
     status = jnp.where(proof.error <= tol, Status.CONVERGED, status)
     return Outcome(coef[..., None], proof, num_iter, status.astype(jnp.int32))
 
 
-def _strengths(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+def strengths_of(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
     """l1, infinite for an excluded coefficient, l2 and the limits, (p,) each."""
     terms = penalty.terms(jnp.zeros(shape, jax.tree.leaves(penalty)[0].dtype))
     l1, l2, lower, upper = (jnp.broadcast_to(a, shape)[:, 0] for a in terms)

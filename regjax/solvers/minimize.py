@@ -11,7 +11,7 @@ from jax import Array, lax
 from regjax.core.lanes import map_problems, sees_lanes
 from regjax.penalties import Penalty
 from regjax.solvers.admm import admm
-from regjax.solvers.certificate import Problem, pose
+from regjax.solvers.certificate import Columns, Moments, Problem, pose
 from regjax.solvers.coordinate import coordinate_descent
 from regjax.solvers.engine import takes, working_set, working_set_path
 from regjax.solvers.proximal import fista, ista
@@ -66,6 +66,29 @@ def minimize(
     return _minimize(X, Y, penalty, init, tol, solver=solver, max_iter=max_iter)
 
 
+def minimize_moments(
+    gram: Array, moments: Array, energy: Array, penalty: Penalty, init: Array, *, tol: Any, max_iter: int | None
+) -> Outcome:
+    """`minimize` by the engine, given XᵀX (p, p), XᵀY (p, t) and the squares of the targets (t,)."""
+    numerics = {} if max_iter is None else {"max_iter": max_iter}
+
+    def as_path(sums, variants):
+        return working_set_path(Moments(*sums), *variants, **numerics)
+
+    @sees_lanes
+    def over_lanes(gram, moments, energy, penalty, init, tol):
+        return map_problems(as_path, (gram, moments, energy), (penalty, init, tol), rank=energy.ndim)
+
+    def one(moments, energy, penalty, init):
+        return over_lanes(*lax.stop_gradient((gram, moments, energy, penalty, init, tol)))
+
+    if init.shape[1] == 1:
+        return one(moments[:, 0], energy[0], penalty, init)
+    each = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, init.shape).T[..., None], penalty)
+    out = jax.vmap(one)(moments.T, energy, each, init.T[..., None])
+    return out._replace(coef=out.coef[..., 0].T)
+
+
 def _minimize(X, Y, penalty, init, tol, *, solver, max_iter) -> Outcome:
     numerics = {} if max_iter is None else {"max_iter": max_iter}
 
@@ -73,7 +96,7 @@ def _minimize(X, Y, penalty, init, tol, *, solver, max_iter) -> Outcome:
         return _in_turn(partial(solver, **numerics), *data, *variants)
 
     def as_path(data, variants):
-        return working_set_path(*data, *variants, **numerics)
+        return working_set_path(Columns(*data), *variants, **numerics)
 
     def on_this_platform(data, variants):
         return lax.platform_dependent(data, variants, cpu=as_path, default=in_turn)

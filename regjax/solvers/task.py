@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross
@@ -75,7 +75,12 @@ def damped(task: Task, penalty: Penalty, point: Array, direction: Array, predict
     `predicted` is the (negative) directional derivative. Near the minimum, where the objective falls by less than its
     own rounding, the whole step is taken: that it is one to the better, the certificate will tell.
     """
-    eta, change = task.predictor(point), task.image(direction)
+    length = _step_length(task, penalty, point, direction, predicted, task.predictor(point), task.image(direction))
+    return point + length * direction
+
+
+def _step_length(task, penalty, point, direction, predicted, eta, change) -> Array:
+    """t of `damped`, with the predictors and their change given."""
     base = task.total(eta) + penalty.value(point[1:])
     eps = float(jnp.finfo(point.dtype).eps)
     least = jnp.abs(task.loss.least(task.y, task.weights))
@@ -89,17 +94,16 @@ def damped(task: Task, penalty: Penalty, point: Array, direction: Array, predict
         over = jnp.where(jnp.isfinite(over), over, jnp.where(value < base, 0, jnp.finfo(point.dtype).max))
         return t, jnp.maximum(over, 0)
 
-    result = iterate(halve, jnp.full((), 2, point.dtype), tol=0, max_iter=40, patience=41)
-    return point + result.state * direction
+    return iterate(halve, jnp.full((), 2, point.dtype), tol=0, max_iter=40, patience=41).state
 
 
-def working_point(task: Task, point: Array) -> tuple[Array, Array]:
+def working_point(task: Task, point: Array, eta: Array | None = None) -> tuple[Array, Array]:
     """The predictors about which to model the loss, and its slopes at `point` in that model.
 
     They are those of the point itself, unless its loss is infinite: then the model is about predictors that suit y
-    sample by sample, whatever the coefficients are.
+    sample by sample, whatever the coefficients are. `eta` are the predictors of the point, if they are known.
     """
-    eta = task.predictor(point)
+    eta = task.predictor(point) if eta is None else eta
     at = jnp.where(jnp.isfinite(task.total(eta)), eta, task.loss.start(task.y))
     return at, task.slopes(at) + task.press(at, eta - at)
 
@@ -126,6 +130,47 @@ def refit(task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Ar
     Returns:
         The point, and the step that would come next: one that is not short tells that there is no minimum.
     """
+    if task.loss.coupled:
+        return _refit_all(task, penalty, point, free)
+    probe = jnp.sin(1 + jnp.arange(task.X.shape[1], dtype=point.dtype))[:, None]  # has a part along every direction
+    nothing = jnp.all(free(jnp.broadcast_to(probe, point[1:].shape)) == 0)
+    return lax.cond(
+        nothing,
+        lambda: _refit_intercept(task, penalty, point),
+        lambda: _refit_all(task, penalty, point, free),
+    )
+
+
+def _refit_intercept(task: Task, penalty: Penalty, point: Array) -> tuple[Array, Array]:
+    """`refit` over the intercept alone, without a pass over X but the one for the predictors."""
+    fixed = task.predictor(point)
+
+    def next_step(point, eta):
+        at, slopes = working_point(task, point, eta)
+        slope = task.one * jnp.sum(slopes, axis=0)
+        bend = jnp.sum(task.press(at, jnp.ones_like(at)), axis=0)
+        return -slope / jnp.where(bend > 0, bend, 1), slope, jnp.sum(jnp.abs(slopes))
+
+    def whole(shift):
+        return jnp.zeros_like(point).at[0].set(shift)
+
+    def step(state):
+        shift, move, slope = state
+        eta = fixed + shift
+        change = jnp.broadcast_to(move, eta.shape)
+        length = _step_length(task, penalty, point, whole(move), jnp.vdot(slope, move), eta, change)
+        shift = shift + length * move
+        move, slope, _ = next_step(point + whole(shift), fixed + shift)
+        return (shift, move, slope), jnp.max(jnp.abs(slope))
+
+    move, slope, size = next_step(point, fixed)
+    tol = 4 * float(jnp.finfo(point.dtype).eps) * size
+    shift, move, _ = iterate(step, (jnp.zeros_like(move), move, slope), tol=tol, max_iter=50, patience=3).state
+    return point + whole(shift), whole(move)
+
+
+def _refit_all(task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """`refit` over everything that is free, by conjugate gradients."""
 
     def step(state):
         point, direction, slope = state

@@ -1,0 +1,46 @@
+# glmnet: cv.glmnet on the given folds; the same protocol as cv.py.
+suppressPackageStartupMessages({library(glmnet); library(jsonlite)})
+
+read_npy <- function(path) {  # float64 in C order: the axes come back reversed
+  file <- file(path, "rb")
+  on.exit(close(file))
+  readBin(file, "raw", 8)
+  header <- readChar(file, readBin(file, "integer", 1, size = 2, endian = "little"))
+  shape <- as.integer(strsplit(sub(".*\\(([^)]*)\\).*", "\\1", header), ", *")[[1]])
+  array(readBin(file, "double", prod(shape)), rev(shape))
+}
+
+folder <- commandArgs(trailingOnly = TRUE)[1]
+at <- function(name) file.path(folder, name)
+X <- t(read_npy(at("X.npy")))
+y <- as.vector(read_npy(at("y.npy")))
+alphas <- as.vector(read_npy(at("lams.npy"))) / length(y)
+folds <- as.vector(read_npy(at("folds.npy"))) + 1
+request <- fromJSON(at("request.json"), simplifyVector = FALSE)
+glmnet.control(fdev = 0, devmax = 1)  # no early end of the path
+
+seconds <- c()
+for (k in seq_along(request$settings)) {
+  setting <- request$settings[[k]]
+  times <- c()
+  while (length(times) == 0 || (length(times) < request$most && sum(times) < request$budget)) {
+    start <- Sys.time()
+    cv.glmnet(X, y, lambda = alphas, foldid = folds, standardize = FALSE, thresh = setting$tol,
+              type.gaussian = setting$type, maxit = 1e9)
+    times <- c(times, as.numeric(Sys.time() - start, units = "secs"))
+  }
+  seconds <- c(seconds, min(times))
+  if (request$coef) {
+    output <- file(at(sprintf("coef_%d.bin", k - 1)), "wb")
+    for (fold in sort(unique(folds))) {
+      train <- folds != fold
+      path <- glmnet(X[train, ], y[train], lambda = alphas, standardize = FALSE, thresh = setting$tol,
+                     type.gaussian = setting$type, maxit = 1e9)$beta
+      writeBin(as.vector(as.matrix(path)), output)
+    }
+    close(output)
+  }
+  if (sum(times) > request$limit) break
+}
+reply <- list(version = unbox(paste("glmnet", packageVersion("glmnet"))), seconds = seconds)
+writeLines(toJSON(reply, digits = NA), at("reply.json"))
