@@ -18,16 +18,18 @@ from regjax.core.node import NODES, node_name
 from regjax.data import Dataset, Simulated
 from regjax.models import gp_problem, nadaraya_watson
 from regjax.models.gp_fit import Starts
+from regjax.solvers.stochastic import History
 
 FORMAT = 1
 _TREE = "tree.json"  # the array that holds the description, in UTF-8
-_TUPLES = {
+_TUPLES = {  # the named tuples that results hold
     "core.Factor": Factor,
     "data.Dataset": Dataset,
     "data.Simulated": Simulated,
     "gp.LeaveOneOut": gp_problem.LeaveOneOut,
     "gp.Starts": Starts,
     "nadaraya_watson.LeaveOneOut": nadaraya_watson.LeaveOneOut,
+    "stochastic.History": History,
 }
 
 

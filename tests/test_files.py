@@ -12,6 +12,7 @@ from regjax import bases, kernels, losses, penalties
 from regjax.core.node import NODES, register_node
 from regjax.models.stochastic_problem import StochasticSolution
 from regjax.selection.cross_validate import CrossValidation
+from regjax.solvers.stochastic import History
 from tests.problems import problem
 from tests.test_bases import BASES
 from tests.test_kernels import KERNELS
@@ -54,7 +55,7 @@ PARTS = {
     "Nystrom": bases.Nystrom(kernels.RBF(1.0), X[:3]),
     "data": regjax.data.longley(),
     "simulated": regjax.data.make_regression(jax.random.key(0), 5, 3),
-    "stochastic": StochasticSolution(*map(jnp.float32, range(6)), history={"objective": jnp.arange(3.0)}),
+    "stochastic": StochasticSolution(*map(jnp.float32, range(6)), history=History(jnp.arange(3.0), jnp.ones(3))),
     "splits": regjax.selection.splits.k_folds(6, 3),
     "cross-validation": CrossValidation(*map(jnp.float32, range(5)), None, None, penalties.L1(jnp.arange(3.0))),
     "scalars": [1, 2.5, float("inf"), float("nan"), True, None, "λ", (), {}, {(1, "a"): -0.0, (2, "b"): 1}],

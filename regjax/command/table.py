@@ -72,7 +72,10 @@ def _read_parquet(path: Path) -> Table:
         raise BadTable(
             f"{path}: reading Parquet takes pandas (pip install pandas pyarrow); CSV needs nothing"
         ) from error
-    frame = pd.read_parquet(path)
+    try:
+        frame = pd.read_parquet(path)
+    except (ImportError, OSError, ValueError) as error:
+        raise BadTable(f"{path} is not read as Parquet: {str(error).splitlines()[0]}") from error
     _check_header(path, [str(name) for name in frame.columns])
     if len(frame) == 0:
         raise BadTable(f"{path} has column names but no rows")
