@@ -33,7 +33,9 @@ def draw(problem: Problem, entries: list[Entry], names: Sequence[str], target: s
     if straight:
         best = straight[0]
         ax = plot_coefficients(best.trial.solution, names=names)
-        caption = f"{best.name}, the best linear model: the effect of one standard deviation of each column."
+        squared = isinstance(best.trial.loss, (Squared, Huber))
+        units = f", in standard deviations of '{target}'" if squared else ", on the scale of the linear predictor"
+        caption = f"{best.name}, the best linear model: the effect of one standard deviation of each column{units}."
         pictures.append((caption, ax))
     paths = [entry for entry in straight if entry.trial.lams is not None]
     for entry in sorted(paths, key=lambda entry: "lasso" not in entry.name)[:1]:
