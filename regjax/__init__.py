@@ -36,12 +36,12 @@ from regjax.models.nadaraya_watson import (
     nadaraya_watson_loo,
 )
 from regjax.models.problem import Linear
+from regjax.models.quantile import quantile_regression
 from regjax.models.relaxed import debias, degrees_of_freedom, relaxed_lasso, support
 from regjax.models.robust import (
     RobustLinear,
     huber_regression,
     lp_regression,
-    quantile_regression,
     robust_regression,
 )
 from regjax.models.sparse import (
@@ -57,6 +57,7 @@ from regjax.models.sparse_gp import SparseProcess, sparse_gp, sparse_gp_fit
 from regjax.models.spline import SmoothingSpline, smoothing_spline
 from regjax.models.stochastic import sgd
 from regjax.models.stochastic_problem import StochasticSolution
+from regjax.models.subset import best_subset, best_subset_path
 from regjax.selection.cross_validate import CrossValidation, cross_validate
 from regjax.selection.leave_one_out import gcv, loo_predictions, loo_residuals, loo_score
 from regjax.selection.path import elastic_net_path, lam_grid, lasso_path, path
@@ -84,6 +85,8 @@ __all__ = [
     "bases",
     "bayes_linear",
     "bayes_linear_fit",
+    "best_subset",
+    "best_subset_path",
     "check",
     "condition_number",
     "cox_regression",

@@ -211,6 +211,7 @@ MODELS = {
         shapes=("tall",),
     ),
     "lam_max": Model(lambda X, y, lam, v: regjax.lam_max(X, y, weights=v), shapes=("tall",)),
+    "best_subset": Model(lambda X, y, lam, v: _solution(regjax.best_subset(X, y, 2, weights=v))),
 }
 
 # one form of the solution each, both where they are two pieces of code: primal and dual, homotopy and certificate

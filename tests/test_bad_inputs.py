@@ -45,6 +45,7 @@ SPARSE = {
     "relaxed_lasso": lambda X, y, **k: regjax.relaxed_lasso(X, y, 0.5, 0.5, **k),
     "lasso_path": lambda X, y, **k: regjax.lasso_path(X, y, jnp.array([1.0, 0.5]), **k),
     "lam_max": lambda X, y, **k: regjax.lam_max(X, y, **k),
+    "best_subset": lambda X, y, **k: regjax.best_subset(X, y, min(2, jnp.shape(X)[-1] if jnp.ndim(X) > 1 else 1), **k),
 }
 
 
@@ -387,7 +388,7 @@ def test_degenerate_data_of_sparse_models(name):
 
 @pytest.mark.sample(3)
 @pytest.mark.once
-@pytest.mark.parametrize("name", ["lasso", "group_lasso", "lasso_ball"])
+@pytest.mark.parametrize("name", ["lasso", "group_lasso", "lasso_ball", "best_subset"])
 def test_a_failing_lane_leaves_the_others_alone(name):
     sets = jnp.stack([X, X.at[2, 1].set(jnp.nan), 2 * X])
     lanes = jax.jit(jax.vmap(lambda X: SPARSE[name](X, y)))(sets)

@@ -29,10 +29,16 @@ LOSSES = {
     "huber": (losses.Huber(0.8), [-1.1, 0.6, 3.2], REAL),
     "log cosh": (losses.LogCosh(), [-1.1, 0.6, 3.2], REAL),
     "bisquare": (losses.Bisquare(3.1), [-1.1, 0.6, 3.2], REAL),
+    "hampel": (losses.Hampel(0.75, 1.85, 3.27), [-1.1, 0.6, 3.2], REAL),
     "lp": (losses.Lp(1.4), [-1.1, 0.6, 3.2], REAL),
     "quantile": (losses.Quantile(0.3), [-1.1, 0.6, 3.2], REAL),
 }
-BOUNDS = ("huber", "log cosh")  # whose working weight is the curvature of a parabola above the loss
+BOUNDS = (
+    "huber",
+    "log cosh",
+    "bisquare",
+    "hampel",
+)  # whose working weight is the curvature of a parabola above the loss
 every = pytest.mark.parametrize("name", LOSSES)
 
 

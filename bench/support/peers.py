@@ -37,6 +37,7 @@ PACKAGES = {
     "adelie": ["adelie==1.1.52", "numpy<2"],
     "gpjax": ["gpjax>=1.0"],
     "gpytorch": ["gpytorch", "torch"],
+    "abess": ["abess==0.4.11"],
 }
 DEBIAN = {"glmnet": ["r-base-core", "r-cran-glmnet", "r-cran-jsonlite"]}
 
@@ -180,6 +181,6 @@ def measure(name, X, y, lams, targets, command=None):
 
 
 if __name__ == "__main__":
-    for peer in sys.argv[1:] or NAMES:
+    for peer in sys.argv[1:] or [*NAMES, "abess"]:
         problem = install(peer)
         print(f"{peer}: {'ready' if problem is None else 'skipped, ' + problem}", flush=True)

@@ -5,7 +5,7 @@ from regjax.losses.cox import Cox
 from regjax.losses.families import Gamma, InverseGaussian, NegativeBinomial, Poisson, Tweedie
 from regjax.losses.multinomial import Multinomial
 from regjax.losses.protocol import Loss
-from regjax.losses.robust import Bisquare, Huber, LogCosh, Lp, Quantile
+from regjax.losses.robust import Bisquare, Hampel, Huber, LogCosh, Lp, Quantile
 from regjax.losses.squared import Gaussian, Squared
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Cox",
     "Gamma",
     "Gaussian",
+    "Hampel",
     "Huber",
     "InverseGaussian",
     "LogCosh",

@@ -1,6 +1,6 @@
 """Losses that large residuals hurt less than squares do, and those of quantiles and p-norms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -129,6 +129,57 @@ class Bisquare(Elementwise):
 
 @register_node
 @dataclass(frozen=True, eq=False)
+class Hampel(Elementwise):
+    r"""½r² up to a, linear up to b, then bending down to a constant from c on: ψ has three parts.
+
+    ψ(r) = min(|r|, a, a·max(c − |r|, 0)/(c − b)) sign(r), r = y − η. Not convex: what is found is a stationary point
+    near the start.
+
+    Attributes:
+        a, b, c: 0 < a < b < c, in the units of y; multiples 2, 4 and 8 of their scale are usual.
+
+    Example:
+        >>> print(Hampel(2.0, 4.0, 8.0).gradient(0.0, 6.0))
+        1.0
+
+    References:
+        Hampel, Ronchetti, Rousseeuw & Stahel, Robust Statistics, Wiley 1986, section 2.6.
+    """
+
+    a: Any = 2.0
+    b: Any = 4.0
+    c: Any = 8.0
+
+    convex = False
+
+    @property
+    def limits(self) -> dict:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Each beyond the one before."""
+        return {"b": (self.a, float("inf")), "c": (self.b, float("inf"))}
+
+    def value(self, y, eta):
+        """ℓ."""
+        size = jnp.abs(y - eta)
+        near = jnp.minimum(size, self.a)
+        rest = jnp.maximum(self.c - jnp.maximum(size, self.b), 0) / (self.c - self.b)  # 1 up to b, 0 from c on
+        middle = jnp.clip(size, self.a, self.b) - self.a
+        return near**2 / 2 + self.a * (middle + (self.c - self.b) / 2 * (1 - rest**2))
+
+    def gradient(self, y, eta):
+        """ψ(η − y)."""
+        return jnp.sign(eta - y) * self._slope(jnp.abs(y - eta))
+
+    def weight(self, y, eta):
+        """ψ(r)/r: the parabola of this curvature lies above ℓ."""
+        size = jnp.abs(y - eta)
+        return self._slope(jnp.maximum(size, self.a)) / jnp.maximum(size, self.a)
+
+    def _slope(self, size):
+        return jnp.minimum(jnp.minimum(size, self.a), self.a * jnp.maximum(self.c - size, 0) / (self.c - self.b))
+
+
+@register_node
+@dataclass(frozen=True, eq=False)
 class Lp(Elementwise):
     r"""|r|^p/p, r = y − η, for 1 < p ≤ 2; absolute errors (p = 1) are those of the median, twice `Quantile(0.5)`.
 
@@ -174,7 +225,8 @@ class Quantile(Elementwise):
     r"""τ·r for r = y − η ≥ 0, (τ − 1)·r below: its minimiser is the quantile τ of y.
 
     Attributes:
-        tau: τ, between 0 and 1; ½ is the median, with half the absolute error.
+        tau: τ, between 0 and 1; ½ is the median, with half the absolute error. With t targets also one for each (t,).
+        non_crossing: whether the predictors of every sample are kept in the order of their τ.
 
     Example:
         >>> print(Quantile(0.75).value(1.0, 0.0))
@@ -185,10 +237,16 @@ class Quantile(Elementwise):
     """
 
     tau: Any = 0.5
+    non_crossing: bool = field(default=False, metadata={"static": True})
 
     smooth = False
     has_dual = True
     limits: ClassVar = {"tau": (0.0, 1.0)}
+
+    @property
+    def coupled(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether quantiles are kept from crossing."""
+        return self.non_crossing
 
     def value(self, y, eta):
         """ℓ."""

@@ -23,8 +23,8 @@ from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Limited, Penalty, Tikhonov, Zero, check_penalty, is_valid
 from regjax.solvers.any_loss import resolve_loss
 from regjax.solvers.certificate import null_pull
+from regjax.solvers.manifold import drift
 from regjax.solvers.minimize import Solver, minimize, resolve
-from regjax.solvers.polish import curvature
 
 
 def fit(
@@ -54,7 +54,8 @@ def fit(
         X: (n, p), or a pytree of arrays with n samples in front.
         y: (n,) or (n, t).
         loss: from `regjax.losses`: `Squared()` is ½(y − η)². Every smooth loss goes with every penalty; `Quantile` with
-            `Zero`, `L1`, `L2`, `ElasticNet` and `Tikhonov`. `Multinomial` takes y (n, K), `Cox` (n, 2).
+            linear costs, limits and squares: `L1`, `TotalVariation`, `Box`, `L2`, `Tikhonov` and their like.
+            `Multinomial` takes y (n, K), `Cox` (n, 2).
         penalty: from `regjax.penalties`. A strength is a scalar, an array that broadcasts against the coefficients or a
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.
@@ -66,7 +67,8 @@ def fit(
         solver: a name or a function of `regjax.solvers`. By default closed forms serve `Squared` with `Zero`, `L2` and
             `Tikhonov`, `working_set` the lasso and the elastic net, and `fista` everything else. With other losses
             `newton` serves those three penalties, `proximal_newton` convex ones, `fista` losses and penalties that
-            couple targets, and those that are not convex, and `interior_point` quantiles.
+            couple targets, and those that are not convex, and `interior_point` quantiles. `irls` serves p-norms
+            with those three.
         init: coefficients to start from, like `params.coef`.
         tol: the duality gap to reach relative to half the null deviance (the optimality residual where there is no
             gap); 1e-10 in float64 and 1e-5 in float32 if None.
@@ -183,17 +185,21 @@ def _stationarity(coef, theta):
     """The gradient along the manifold on which the penalty is smooth; across it the coefficients do not move."""
     X, Y, weights, penalty = theta
     at = lax.stop_gradient(coef)
-    slope = cross(X, weights[:, None] * (X @ coef - Y)) + jax.grad(penalty.value)(coef)
-    return penalty.tangent(at, slope) + coef - penalty.tangent(at, coef)
+    across = coef - penalty.tangent(at, coef)
+    shift = drift(penalty, coef, cross(X, weights[:, None] * (Y - X @ coef)))
+    inside = coef - across + lax.stop_gradient(across) + shift  # so that the Jacobian is symmetric
+    slope = cross(X, weights[:, None] * (X @ inside - Y)) + jax.grad(penalty.value)(inside)
+    return penalty.tangent(at, penalty.tangent(inside, slope)) + across - shift  # twice: see solvers/manifold.py
 
 
 def _solve_on_manifold(aux, theta, coef, rhs):
     del aux
-    X, _, weights, penalty = theta
     eps = float(jnp.finfo(coef.dtype).eps)
-    return conjugate_gradients(
-        lambda u: curvature(X, weights, penalty, coef, u), rhs, tol=eps**0.9, max_iter=min(4 * coef.size, 1000)
-    )
+
+    def apply(u):
+        return jax.jvp(lambda coef: _stationarity(coef, theta), (coef,), (u,))[1]
+
+    return conjugate_gradients(apply, rhs, tol=eps**0.9, max_iter=min(4 * coef.size, 1000))
 
 
 def lam_max(

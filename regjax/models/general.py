@@ -17,7 +17,7 @@ from regjax.models.prepare import prepare
 from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, is_valid
 from regjax.solvers.any_loss import minimize_loss
-from regjax.solvers.manifold import solve_on_manifold, stationarity
+from regjax.solvers.manifold import optimality, solve_on_manifold
 from regjax.solvers.task import Task, null_model, working_point
 
 
@@ -43,10 +43,15 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
             changes[entry.name] = as_float_array(entry.name, getattr(loss, entry.name)).astype(samples.X.dtype)
     loss = replace(loss, **changes)
     for name, value in changes.items():
+        if value.shape not in ((), samples.Y.shape[1:]):
+            takes = "a number" if samples.single else f"a number or one for each target, {samples.Y.shape[1:]}"
+            raise ValueError(f"{name} of {type(loss).__name__} has shape {value.shape}: it takes {takes}")
         low, high = loss.limits.get(name, (0.0, float("inf")))
         require(
-            lambda a, low=low, high=high: jnp.all((a > low) & (a < high)),
+            lambda a, low, high: jnp.all((a > low) & (a < high)),
             value,
+            low,
+            high,
             message=f"{name} of {type(loss).__name__} must be between {low} and {high}, got {value}",
         )
     require(
@@ -71,7 +76,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
     outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
     if task.loss.smooth:
-        point = implicit_solution(stationarity, solve_on_manifold, outcome.coef, (task, penalty), None)
+        point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
     else:  # the vertex of a linear program: no derivative rather than a wrong one
         inputs = sum(jnp.sum(leaf) for leaf in jax.tree.leaves((task, penalty)))
         point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)

@@ -1,4 +1,4 @@
-"""Robust regression, p-norms and quantiles."""
+"""Robust regression and p-norms."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,18 +7,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.scipy.stats import norm
 
-from regjax.core.checks import check_strength, is_concrete, require
+from regjax.core.checks import as_float_array, is_concrete, require
 from regjax.core.linalg import cross, solve_shifted
 from regjax.core.loop import iterate
 from regjax.core.node import register_node
 from regjax.core.solution import Solution
-from regjax.losses import Bisquare, Huber, Lp, Quantile, Squared
+from regjax.losses import Bisquare, Hampel, Huber, Lp, Quantile, Squared
 from regjax.models.fit import fit
 from regjax.models.problem import Linear, check_samples, silence
 from regjax.penalties import Penalty, Zero
 
-_EFFICIENT = {"huber": 1.345, "bisquare": 4.685}  # 95% efficient for normal errors
+# what psi is called, its loss, and its tuning in units of the scale: the first two are 95% efficient for normal errors
+_PSI: dict[str, tuple[Any, tuple[float, ...]]] = {
+    "huber": (Huber, (1.345,)),
+    "bisquare": (Bisquare, (4.685,)),
+    "hampel": (Hampel, (2.0, 4.0, 8.0)),
+}
+_SCALES = ("mad", "proposal2")
+_CUT = 1.345  # of the squares in proposal 2
 
 
 def huber_regression(
@@ -65,18 +73,21 @@ def lp_regression(
     weights: Any = None,
     offset: Any = None,
     intercept: bool = True,
+    solver: str | None = None,
     init: Any = None,
     tol: float | None = None,
     max_iter: int | None = None,
 ) -> Solution:
     r"""Regression in the p-norm: minimise (1/p) Σᵢ vᵢ |yᵢ − oᵢ − b − xᵢw|^p + P(w), 1 ≤ p ≤ 2.
 
-    p = 2 is least squares; p = 1 is a linear program, solved as `quantile_regression` at ½; between them weighted least
-    squares with the weights |rᵢ|^(p−2), guarded at zero residuals, are iterated with a line search.
+    p = 2 is least squares; p = 1 is a linear program, solved as `quantile_regression` at ½; between them least squares
+    with the weights |rᵢ|^(p−2) of the residuals before, from weights of 1 and guarded at zero residuals, is iterated.
 
     Args:
         X, y, weights, offset, intercept, init, tol, max_iter: as in `fit`.
         p: the power. 1 and 2 must be Python numbers, as they choose the method.
+        solver: None; "irls" for weighted least squares at p = 1 too, where it is slow, and `gap` says how far it came;
+            or another solver of `fit`.
         penalty: P, from `regjax.penalties`; none if None.
 
     Example:
@@ -84,57 +95,20 @@ def lp_regression(
         >>> X, y = jnp.arange(5.0)[:, None], jnp.array([0.0, 1.0, 2.0, 3.0, 40.0])
         >>> print(round(float(regjax.lp_regression(X, y, 1).params.coef[0]), 3))
         1.0
+
+    References:
+        Osborne, Finite Algorithms in Optimization and Data Analysis, Wiley 1985, chapter 5.
     """
     require(lambda p: jnp.all((p >= 1) & (p <= 2)), jnp.asarray(p), message=f"p must be from 1 to 2, got {p}")
     loss: Any = Lp(p)
-    if is_concrete(p) and float(p) == 2:
+    if solver is None and is_concrete(p) and float(p) == 2:
         loss = Squared()
     elif is_concrete(p) and float(p) == 1:
         loss = Quantile(0.5)
         weights = 2.0 * (jnp.ones(len(jnp.asarray(y))) if weights is None else jnp.asarray(weights))
     return fit(
         X, y, loss, Zero() if penalty is None else penalty, weights=weights, offset=offset,
-        intercept=intercept, init=init, tol=tol, max_iter=max_iter,
-    )  # fmt: skip
-
-
-def quantile_regression(
-    X: Any,
-    y: Any,
-    tau: Any,
-    penalty: Penalty | None = None,
-    *,
-    weights: Any = None,
-    offset: Any = None,
-    intercept: bool = True,
-    tol: float | None = None,
-    max_iter: int | None = None,
-) -> Solution:
-    r"""Quantile regression: minimise Σᵢ vᵢ ρ_τ(yᵢ − oᵢ − b − xᵢw) + P(w), ρ_τ(r) = max(τr, (τ − 1)r).
-
-    A linear program, solved exactly by an interior point method; `jax.vmap` over τ gives many quantiles. The minimiser
-    need not be unique, the objective is.
-
-    Args:
-        X, y, weights, offset, intercept, tol, max_iter: as in `fit`.
-        tau: τ, between 0 and 1.
-        penalty: P: `Zero`, `L1`, `L2`, `ElasticNet` or `Tikhonov`; none if None.
-
-    Returns:
-        A `Solution`. The vertex of a linear program has no derivative here: it is nan.
-
-    Example:
-        >>> import jax.numpy as jnp, regjax
-        >>> X, y = jnp.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]]), jnp.array([1.0, 2.0, 9.0, 3.0, 5.0, 6.0])
-        >>> print(round(float(regjax.quantile_regression(X, y, 0.5).params.coef[0]), 3))  # 5 − 2
-        3.0
-
-    References:
-        Koenker & Bassett, Regression quantiles, Econometrica 46 (1978).
-    """
-    return fit(
-        X, y, Quantile(tau), Zero() if penalty is None else penalty, weights=weights, offset=offset,
-        intercept=intercept, tol=tol, max_iter=max_iter,
+        intercept=intercept, solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
 
@@ -145,7 +119,7 @@ class RobustLinear(Linear):
 
     Attributes:
         coef, intercept: as in `Linear`.
-        scale: s, the median of |√v r| over 0.6745.
+        scale: s, that of √v r.
     """
 
     scale: Array
@@ -157,21 +131,25 @@ def robust_regression(
     *,
     psi: str = "huber",
     tuning: Any = None,
+    scale: str = "mad",
     weights: Any = None,
     intercept: bool = True,
     tol: float | None = None,
     max_iter: int = 500,
 ) -> Solution:
-    r"""M-estimation with the scale estimated along: Σᵢ xᵢ√vᵢ s ψ(√vᵢ rᵢ/s) = 0 and s = median|√v r|/0.6745.
+    r"""M-estimation with the scale estimated along: Σᵢ xᵢ√vᵢ s ψ(√vᵢ rᵢ/s) = 0 and an equation for s.
 
     Weighted least squares from the ordinary fit, with weights ψ(u)/u and the scale of the last residuals, as MASS::rlm
-    does. Then s is held, and the fit is that of `losses.Huber(k·s)` or `losses.Bisquare(c·s)`, with its certificate and
-    derivatives at a constant scale. With "bisquare" several solutions can exist: this is the one near least squares.
+    does. Then s is held, and the fit is that of `losses.Huber(k·s)`, `losses.Bisquare(c·s)` or `losses.Hampel`, with
+    its certificate and derivatives at a constant scale. All but "huber" may have several solutions: this is the one
+    near least squares.
 
     Args:
         X, y, intercept, tol: as in `fit`, with y (n,).
-        psi: "huber", or "bisquare", which ignores far outliers.
-        tuning: k or c, in units of the scale; 1.345 and 4.685 if None.
+        psi: "huber"; "bisquare" or "hampel", which ignore far outliers.
+        tuning: k, c, or (a, b, c), in units of the scale; 1.345, 4.685 and (2, 4, 8) if None.
+        scale: "mad", s = median|√v r|/0.6745; or "proposal2", Huber's s² = Σᵢ min(vᵢrᵢ², k²s²)/((n − p)γ) with
+            k = 1.345 and γ the mean of min(z², k²) for normal z, p counting the intercept.
         weights: v, inverse variances up to a factor.
         max_iter: the most weighted least squares fits.
 
@@ -187,39 +165,55 @@ def robust_regression(
     References:
         Venables & Ripley, Modern Applied Statistics with S, Springer 2002, section 6.5.
     """
-    if psi not in _EFFICIENT:
-        raise ValueError(f"psi must be one of {', '.join(_EFFICIENT)}, got {psi!r}")
+    if psi not in _PSI:
+        raise ValueError(f"psi must be one of {', '.join(_PSI)}, got {psi!r}")
+    if scale not in _SCALES:
+        raise ValueError(f"scale must be one of {', '.join(_SCALES)}, got {scale!r}")
     samples = check_samples(X, y, weights)
     if not samples.single:
         raise ValueError(f"y has shape {samples.Y.shape}: robust_regression takes one target, (n,)")
-    tuning = check_strength("tuning", _EFFICIENT[psi] if tuning is None else tuning, samples.X.dtype)
+    loss, usual = _PSI[psi]
+    tuning = jnp.atleast_1d(as_float_array("tuning", usual if tuning is None else tuning).astype(samples.X.dtype))
+    if tuning.shape != (len(usual),):
+        raise ValueError(f"tuning has shape {tuning.shape}: {psi!r} takes {len(usual)} of them, such as {usual}")
+    require(
+        lambda a: jnp.all(jnp.diff(a, prepend=0) > 0), tuning, message=f"tuning must be positive and rise, got {tuning}"
+    )
     v = jnp.ones_like(samples.Y[:, 0]) if samples.weights is None else samples.weights
     root = jnp.sqrt(v)[:, None]
     ones = jnp.full_like(root, float(intercept))
     design = root * silence(jnp.concatenate([ones, samples.X], axis=1), v)
     target = root * silence(samples.Y, v)
-    start, scale, num_iter = _find_scale(*lax.stop_gradient((design, target, v, tuning)), psi, max_iter)
-    loss = (Huber if psi == "huber" else Bisquare)(tuning * scale)
     keep = slice(None) if intercept else slice(1, None)
-    found = fit(design[:, keep], target[:, 0], loss, Zero(), intercept=False, init=start[keep], tol=tol)
+    start, spread, num_iter = _find_scale(
+        *lax.stop_gradient((design[:, keep], target, v, loss(*tuning))), scale, max_iter
+    )
+    found = fit(design[:, keep], target[:, 0], loss(*(tuning * spread)), Zero(), intercept=False, init=start, tol=tol)
     coef = found.params.coef if intercept else jnp.concatenate([jnp.zeros(1, design.dtype), found.params.coef])
     model = samples.model(coef[1:, None], coef[:1])
     return Solution(
-        RobustLinear(model.coef, model.intercept, scale), found.status, num_iter + found.num_iter, found.residual,
+        RobustLinear(model.coef, model.intercept, spread), found.status, num_iter + found.num_iter, found.residual,
         found.gap, found.objective,
     )  # fmt: skip
 
 
-@partial(jax.jit, static_argnames=("psi", "max_iter"))
-def _find_scale(Z, y, v, tuning, psi, max_iter):
-    """Coefficients (p + 1,) and the scale that solve both equations, and the fits that it took."""
-    loss: Any = Huber(tuning) if psi == "huber" else Bisquare(tuning)
+@partial(jax.jit, static_argnames=("kind", "max_iter"))
+def _find_scale(Z, y, v, loss, kind, max_iter):
+    """Coefficients (p,) and the scale that solve both equations, and the fits that it took."""
     count = jnp.sum(v > 0)
+    left_out = 2 * norm.sf(_CUT)
+    mean_square = 1 - left_out + _CUT**2 * left_out - 2 * _CUT * norm.pdf(_CUT)
 
-    def spread(r):
-        """The median of |r| over samples of positive weight."""
+    def median(r):
+        """The median of |r| over samples of positive weight, as a standard deviation."""
         ordered = jnp.sort(jnp.where(v > 0, jnp.abs(r), jnp.inf))
         return (ordered[(count - 1) // 2] + ordered[count // 2]) / 2 / 0.6745
+
+    def spread(r, scale):
+        if kind == "mad":
+            return median(r)
+        squares = jnp.minimum(r**2, (_CUT * scale) ** 2)
+        return jnp.sqrt(jnp.sum(squares) / (jnp.maximum(count - Z.shape[1], 1) * mean_square))
 
     def solve(h, r):
         size = jnp.sqrt(jnp.einsum("ij,ij->j", Z, Z))
@@ -229,19 +223,22 @@ def _find_scale(Z, y, v, tuning, psi, max_iter):
         zero = jnp.zeros((), Z.dtype)
         return unit * solve_shifted(cross(h[:, None] * scaled, scaled), rhs, zero), jnp.max(jnp.abs(rhs))
 
+    def working(r, scale):
+        return loss.weight(0.0, r / jnp.where(scale > 0, scale, 1))
+
     def step(state):
-        beta, _ = state
+        beta, scale = state
         r = y[:, 0] - Z @ beta
-        scale = spread(r)
-        h = loss.weight(0.0, r / jnp.where(scale > 0, scale, 1))
-        beta = beta + solve(h, r)[0]
+        beta = beta + solve(working(r, scale), r)[0]
         r = y[:, 0] - Z @ beta
-        scale = spread(r)
-        h = loss.weight(0.0, r / jnp.where(scale > 0, scale, 1))
-        return (beta, scale), jnp.where(scale > 0, solve(h, r)[1] / jnp.linalg.norm(y), 0)
+        new = spread(r, scale)
+        slope = solve(working(r, new), r)[1] / jnp.linalg.norm(y)
+        change = jnp.abs(new - scale) / jnp.where(new > 0, new, 1)
+        return (beta, new), jnp.where(new > 0, jnp.maximum(slope, change), 0)
 
     start = solve(jnp.ones_like(v), y[:, 0])[0]
     eps = float(jnp.finfo(Z.dtype).eps)
-    result = iterate(step, (start, jnp.zeros((), Z.dtype)), tol=eps, max_iter=max_iter, patience=20)
+    state = (start, median(y[:, 0] - Z @ start))
+    result = iterate(step, state, tol=eps, max_iter=max_iter, patience=20)
     beta, scale = result.state
     return beta, jnp.where(scale > 0, scale, eps * jnp.max(jnp.abs(y))), result.num_iter

@@ -11,6 +11,7 @@ from regjax.solvers.interior_point import interior_point
 from regjax.solvers.newton import newton
 from regjax.solvers.proximal import fista, ista
 from regjax.solvers.proximal_newton import proximal_newton
+from regjax.solvers.reweighted import irls
 
 __all__ = [
     "accelerated",
@@ -18,6 +19,7 @@ __all__ = [
     "coordinate_descent",
     "fista",
     "interior_point",
+    "irls",
     "ista",
     "newton",
     "proximal_newton",

@@ -8,13 +8,15 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.lanes import map_problems, sees_lanes
-from regjax.losses import Loss
+from regjax.losses import Loss, Lp
 from regjax.penalties import Penalty
 from regjax.solvers.accelerated import accelerated
-from regjax.solvers.interior_point import TAKES, interior_point
+from regjax.solvers.interior_point import interior_point
 from regjax.solvers.minimize import Solver
 from regjax.solvers.newton import is_quadratic, newton
+from regjax.solvers.program import is_program
 from regjax.solvers.proximal_newton import proximal_newton
+from regjax.solvers.reweighted import TAKES, irls
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import Task
 
@@ -23,6 +25,7 @@ _BY_NAME: dict[str, Solver] = {
     "proximal_newton": proximal_newton,
     "fista": accelerated,
     "interior_point": interior_point,
+    "irls": irls,
 }
 
 
@@ -30,7 +33,7 @@ def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_
     """The solver that was asked for, or the default; raises `ValueError` where it does not fit.
 
     `newton` serves quadratic penalties, `proximal_newton` convex ones that treat each target by itself, `fista` the
-    rest, and `interior_point` quantiles.
+    rest, `interior_point` quantiles, and `irls` p-norms, where Newton's parabola is a poor model near zero residuals.
     """
     names, what = type(loss).__name__, type(penalty).__name__
     apart = not loss.coupled and (num_targets == 1 or penalty.separable)
@@ -38,19 +41,21 @@ def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_
         if not loss.smooth:
             solver = "interior_point"
         elif is_quadratic(penalty):
-            solver = "newton"
+            solver = "irls" if isinstance(loss, Lp) and apart else "newton"
         else:
             solver = "proximal_newton" if apart and penalty.convex else "fista"
     found = _BY_NAME.get(solver) if isinstance(solver, str) else solver
     if found is None or not callable(found):
         raise ValueError(f"solver must be one of {', '.join(_BY_NAME)} for {names}, got {solver!r}")
-    if loss.smooth == (found is interior_point):
+    if found is irls and not (isinstance(loss, TAKES) and apart):
+        raise ValueError(f"irls takes Lp and Quantile of one target at a time, not {names}")
+    if found is not irls and loss.smooth == (found is interior_point):
         raise ValueError(f"interior_point is for Quantile, the other solvers for smooth losses: not for {names}")
-    if found is interior_point and (not isinstance(penalty, TAKES) or not (num_targets == 1 or penalty.separable)):
-        allowed = ", ".join(part.__name__ for part in TAKES)
-        raise ValueError(f"{names} is fitted with {allowed}, of one target or apart, and without limits: not {what}")
-    if found is newton and not is_quadratic(penalty):
-        raise ValueError(f"newton takes Zero, L2 and Tikhonov, not {what}: use proximal_newton or fista")
+    if found is interior_point and not is_program(penalty):
+        raise ValueError(f"interior_point takes linear costs, limits and squares, such as L1, Box and L2, not {what}")
+    if found in (newton, irls) and not is_quadratic(penalty):
+        instead = "interior_point" if not loss.smooth else "proximal_newton or fista"
+        raise ValueError(f"{found.__name__} takes Zero, L2 and Tikhonov, not {what}: use {instead}")
     if found is proximal_newton and not (apart and penalty.convex):
         raise ValueError(f"proximal_newton takes convex penalties of one target at a time: use fista for {what}")
     return found
@@ -71,8 +76,9 @@ def minimize_loss(
         return one(task, penalty, init, tol)
     shape = (init.shape[0] - 1, t)
     each = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape).T[..., None], penalty)
-    targets = task._replace(y=task.y.T[..., None], offset=task.offset.T[..., None])
-    axes = Task(None, 0, 0, None, None, None)  # pyright: ignore[reportArgumentType]
+    loss = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (t,)), task.loss)
+    targets = task._replace(y=task.y.T[..., None], offset=task.offset.T[..., None], loss=loss)
+    axes = Task(None, 0, 0, None, None, 0)  # pyright: ignore[reportArgumentType]
     out = jax.vmap(one, (axes, 0, 0, None))(targets, each, init.T[..., None], tol)
     return out._replace(coef=out.coef[..., 0].T)
 

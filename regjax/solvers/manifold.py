@@ -11,7 +11,8 @@ from jax import Array, lax
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
-from regjax.penalties import Penalty
+from regjax.penalties import Box, Limited, Penalty, PlusL2
+from regjax.penalties.balls import Ball
 from regjax.solvers.task import Null, Task, distance
 
 DENSE = 300  # unknowns up to which the Hessian is formed
@@ -19,14 +20,39 @@ DENSE = 300  # unknowns up to which the Hessian is formed
 
 def stationarity(point: Array, theta: tuple[Task, Penalty]) -> Array:
     """The gradient along the manifold; across it the coefficients, and without an intercept b, do not move."""
+    return _conditions(point, theta, jnp.zeros_like(point[1:]))
+
+
+def optimality(point: Array, theta: tuple[Task, Penalty]) -> Array:
+    """`stationarity` on a manifold that moves with the limits or the radius that define it: for derivatives."""
+    task, penalty = theta
+    return _conditions(point, theta, drift(penalty, point[1:], -task.pull(task.slopes(task.predictor(point)))[1:]))
+
+
+def drift(penalty: Penalty, w: Array, z: Array) -> Array:
+    """0, with the derivative of what a limit or a radius does to coefficients w that it holds; z is −∇ of the loss."""
+    if not _limits(penalty):
+        return jnp.zeros_like(w)
+    w, z = lax.stop_gradient((w, z))
+    held = penalty.prox(w + z, 1)
+    moved = held - lax.stop_gradient(held)
+    return moved - penalty.tangent(w, moved)
+
+
+def _limits(penalty: Any) -> bool:
+    return isinstance(penalty, Ball | Box | Limited) or (isinstance(penalty, PlusL2) and _limits(penalty.penalty))
+
+
+def _conditions(point: Array, theta: tuple[Task, Penalty], shift: Array) -> Array:
     task, penalty = theta
     w, at = point[1:], lax.stop_gradient(point[1:])
     across = w - penalty.tangent(at, w)
-    inside = w - across + lax.stop_gradient(across)  # so that the Jacobian is symmetric
+    inside = w - across + lax.stop_gradient(across) + shift  # so that the Jacobian is symmetric
     pull = task.pull(task.slopes(task.predictor(jnp.concatenate([point[:1], inside]))))
     slope = pull[1:] + jax.grad(penalty.value)(inside)
     first = pull[:1] + (1 - task.one) * point[:1]
-    return jnp.concatenate([first, penalty.tangent(at, slope) + across])
+    # the inner projection moves with the point, which on a curved manifold (a sphere) is part of the derivative
+    return jnp.concatenate([first, penalty.tangent(at, penalty.tangent(inside, slope)) + across - shift])
 
 
 def solve_on_manifold(aux: Any, theta: tuple[Task, Penalty], point: Array, rhs: Array) -> Array:
@@ -59,7 +85,10 @@ def polish_point(task: Task, penalty: Penalty, null: Null, point: Array) -> Arra
 
     def step(point):
         move = solve_on_manifold(None, (task, penalty), point, -stationarity(point, (task, penalty)))
-        point = point + jnp.concatenate([task.one * move[:1], penalty.tangent(point[1:], move[1:])])
+        w = point[1:] + penalty.tangent(point[1:], move[1:])
+        if isinstance(penalty, Ball):  # from whose surface tangents lead away
+            w = penalty.prox(w, 1)
+        point = jnp.concatenate([point[:1] + task.one * move[:1], w])
         return point, residual(point)
 
     error = residual(point)

@@ -31,7 +31,7 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         McCullagh & Nelder, Generalized Linear Models, Chapman & Hall 1989, section 2.5.
     """
     null = null_model(task, penalty, free=jnp.zeros_like)
-    hessian = _penalty_hessian(penalty, init[1:])
+    hessian = penalty_hessian(penalty, init[1:])
     scale = jnp.where(null.slope > 0, null.slope, 1)
 
     def step(state):
@@ -41,7 +41,7 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         error = distance(task, penalty, point, slopes) / scale
         feasible = jnp.all(at == task.predictor(point))
         error = jnp.where(feasible | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
-        return (point, *_direction(task, penalty, hessian, point, at, slopes)), error
+        return (point, *newton_direction(task, penalty, hessian, point, at, slopes)), error
 
     cold = jnp.all(init == 0)
     start = jnp.where(cold | ~jnp.isfinite(task.objective(penalty, init)), null.point, init)
@@ -58,14 +58,14 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
     return Outcome(point, proof, result.num_iter - 1, status.astype(jnp.int32))
 
 
-def _penalty_hessian(penalty: Penalty, w: Array) -> Array | None:
+def penalty_hessian(penalty: Penalty, w: Array) -> Array | None:
     """Ω (p, p) of a quadratic penalty of one column; None for no penalty, and where it is not needed as a matrix."""
     if isinstance(penalty, Zero) or w.shape[1] > 1:
         return None
     return jax.jacfwd(jax.grad(penalty.value))(jnp.zeros_like(w)).reshape(len(w), len(w))
 
 
-def _direction(
+def newton_direction(
     task: Task, penalty: Penalty, hessian: Array | None, point: Array, at: Array, slopes: Array
 ) -> tuple[Array, Array, Array]:
     """The Newton step, the gradient, and a status of the linear system."""

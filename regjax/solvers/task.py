@@ -10,7 +10,7 @@ from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.losses import Loss
-from regjax.penalties import Penalty
+from regjax.penalties import Penalty, Zero
 from regjax.solvers.certificate import Certificate
 
 
@@ -187,6 +187,10 @@ def _refit_all(task: Task, penalty: Penalty, point: Array, free: Callable[[Array
 
 def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | None = None) -> Null:
     """The best point among those that the penalty does not charge (or in `free`)."""
+    if free is None and isinstance(penalty, Zero):  # at whose minimum nothing is left to measure slopes in
+        point, deviance, slope, exists = null_model(task, penalty, jnp.zeros_like)
+        point, direction = refit(task, penalty, point, penalty.unpenalised)
+        return Null(point, deviance, slope, exists & ~runs_away(task, point, direction))
     free = penalty.unpenalised if free is None else free
     start = task.loss.start(task.y)
     each = task.weights[:, None]  # those of a coupled loss may vanish for directions that change nothing

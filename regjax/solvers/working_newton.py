@@ -40,7 +40,7 @@ class Model(NamedTuple):
 def working_newton(
     task: Task, penalty: Penalty, strengths: Strengths, init: Array, *, tol: Any, max_iter: int
 ) -> Outcome:
-    """Damped proximal Newton steps on a working set until the certificate is at most `tol`.
+    """Damped proximal Newton steps on a working set until the certificate is at most `tol`, and one more.
 
     Args:
         task: with one target.
@@ -55,7 +55,7 @@ def working_newton(
     floor = float(jnp.finfo(init.dtype).eps) ** 0.5
 
     def step(state):
-        point, proof = state
+        point, before = state
         at, slopes = working_point(task, point)
         h = task.press(at, jnp.ones_like(at))
         # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
@@ -68,13 +68,16 @@ def working_newton(
         charged = penalty.value(best[:, None]) - penalty.value(point[1:])
         point = damped(task, penalty, point, direction, charged - jnp.vdot(pull, direction))
         proof = certify_point(task, penalty, null, point)
-        return (point, proof), proof.error
+        # one more step where the gap is small enough: it is of second order, and the coefficients are not
+        wait = (proof.error <= tol) & ~(before.error <= tol)
+        return (point, proof), jnp.where(wait, jnp.nextafter(tol, jnp.inf), proof.error)
 
     start = jnp.where(jnp.all(init == 0), null.point, init)
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
     result = iterate(step, (start, unknown), tol=tol, max_iter=max_iter, patience=10)
     point, proof = result.state
-    status = jnp.where(null.exists, result.status, Status.SEPARATED)
+    status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
+    status = jnp.where(null.exists, status, Status.SEPARATED)
     return Outcome(point, proof, result.num_iter, status.astype(jnp.int32))
 
 

@@ -12,9 +12,11 @@ from regjax.penalties import (
     L1,
     L2,
     MCP,
+    Box,
     ElasticNet,
     Group,
     L1Ball,
+    L2Ball,
     MultiTask,
     NonNegative,
     Slope,
@@ -165,6 +167,30 @@ def test_hard_cases():
 
 
 @pytest.mark.once
+def test_hard_lanes_do_not_disturb_the_others():
+    """All counts zero, columns of 1e4, and a count below zero, beside a good lane."""
+    counts = TARGETS["count"]
+    designs = jnp.asarray(np.stack([X, X, 1e4 * X, X]))
+    ys = jnp.asarray(np.stack([counts, 0 * counts, counts, np.where(np.arange(N) == 3, -1.0, counts)]))
+    fits = jax.jit(jax.vmap(regjax.poisson_regression))(designs, ys)
+    assert [Status(int(s)).name for s in fits.status] == ["CONVERGED", "SEPARATED", "CONVERGED", "INVALID"]
+    assert_close(1e4 * fits.params.coef[2], fits.params.coef[0], f64=1e-8)
+    slopes = np.exp(np.asarray(fits.params.intercept[0] + X @ fits.params.coef[0])) - counts
+    assert np.abs(np.column_stack([np.ones(N), X]).T @ slopes).max() < 1e-9 * np.abs(slopes).sum()
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_lanes_that_start_where_the_loss_is_infinite():
+    """η = 0 is outside of the domain of 1/μ."""
+    rows = np.abs(X) + 0.1
+    truth = np.stack([np.ones(P), np.array([0.5, 2.0, 1.0, 0.1])])
+    fits = jax.vmap(lambda y: regjax.gamma_regression(rows, y, intercept=False))(jnp.asarray(1 / (truth @ rows.T)))
+    assert bool(fits.converged.all())
+    assert_close(fits.params.coef, truth, f64=1e-8)
+
+
+@pytest.mark.once
 def test_y_outside_of_the_domain():
     bad = TARGETS["class"] + 1
     with pytest.raises(ValueError, match="y of Binomial takes values from 0 to 1"):
@@ -185,14 +211,23 @@ def test_y_outside_of_the_domain():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: regjax.quantile_regression(X, ETA, 0.5, Group(1.0, [0, 0, 1, 1])), "Quantile is fitted with Zero, L1"),
+        (
+            lambda: regjax.quantile_regression(X, ETA, 0.5, Group(1.0, [0, 0, 1, 1])),
+            "interior_point takes linear costs",
+        ),
         (lambda: regjax.quantile_regression(X, ETA, 1.5), "tau of Quantile must be between 0.0 and 1.0"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="newton"), "newton takes Zero, L2 and Tikhonov"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="magic"), "solver must be one of newton"),
         (lambda: regjax.fit(X, ETA, "squared", L1(1.0)), "loss must be a loss of regjax.losses"),
         (lambda: regjax.huber_regression(X, ETA, -1.0), "delta of Huber must be between"),
         (lambda: regjax.lp_regression(X, ETA, 3), "p must be from 1 to 2"),
-        (lambda: regjax.robust_regression(X, ETA, psi="hampel"), "psi must be one of huber, bisquare"),
+        (lambda: regjax.lp_regression(X, ETA, 1, L1(1.0), solver="irls"), "irls takes Zero, L2 and Tikhonov, not L1"),
+        (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L2(1.0), solver="irls"), "irls takes Lp and Quantile"),
+        (lambda: regjax.robust_regression(X, ETA, psi="fair"), "psi must be one of huber, bisquare, hampel"),
+        (lambda: regjax.robust_regression(X, ETA, scale="sd"), "scale must be one of mad, proposal2"),
+        (lambda: regjax.robust_regression(X, ETA, psi="hampel", tuning=2.0), "'hampel' takes 3 of them"),
+        (lambda: regjax.robust_regression(X, ETA, tuning=-2.0), "tuning must be positive and rise"),
+        (lambda: regjax.fit(X, ETA, losses.Hampel(2.0, 4.0, 3.0), L2(1.0)), "c of Hampel must be between 4.0 and inf"),
         (lambda: regjax.fit(X, ETA, losses.Multinomial(), L2(1.0)), "y of Multinomial takes one row"),
         (lambda: regjax.fit(X, ETA, losses.Cox(), L2(1.0)), "y of Cox takes two columns"),
         (lambda: regjax.logistic_regression(X, TARGETS["class"], link="log"), "link of Binomial must be one of"),
@@ -216,6 +251,32 @@ def test_absolute_errors_are_a_linear_program():
 
 
 @pytest.mark.x64
+@pytest.mark.parametrize("penalty", [Zero(), pytest.param(L2(2.0), marks=pytest.mark.slow)])
+def test_reweighted_least_squares(penalty):
+    """From least squares at p = 2 to the linear program at p = 1, with the true objective and its gap."""
+    y = TARGETS["real"]
+
+    def fit(p, solver="irls"):
+        return regjax.lp_regression(X, y, p, penalty, weights=V, solver=solver)
+
+    assert_close(both(fit(2)), both(regjax.fit(X, y, losses.Squared(), penalty, weights=V)), f64=1e-12)
+    assert_close(both(fit(1.5)), both(fit(1.5, "newton")), f64=1e-10)
+    program, sums = fit(1, None), fit(1)
+    assert bool(sums.converged)
+    assert_close(sums.objective, program.objective, f64=1e-9)
+    assert float(program.objective) <= float(sums.objective) * (1 + 1e-14)
+    short = regjax.lp_regression(X, y, 1, penalty, weights=V, solver="irls", max_iter=10)
+    assert Status(int(short.status)).name == "ITERATION_LIMIT"
+    null = np.sum(V * np.abs(y - np.median(y)))  # not quite the weighted median, which is below
+    assert 0 < float(short.objective - program.objective) <= float(short.gap) * null
+    near = fit(1.05)
+    assert bool(near.converged)
+    r = y - np.asarray(near.params(X))
+    value = np.sum(V * np.abs(r) ** 1.05) / 1.05 + float(penalty.value(near.params.coef))
+    assert_close(near.objective, value, f64=1e-12)
+
+
+@pytest.mark.x64
 def test_derivatives_of_solutions():
     """Central differences along random directions in y, X and λ, for a coupled loss and one that couples samples."""
     time, event = jnp.asarray(rng.exponential(size=N)), jnp.asarray((rng.random(N) < 0.7).astype(float))
@@ -231,6 +292,25 @@ def test_derivatives_of_solutions():
         h = 1e-5
         up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True))) for s in (1, -1))
         assert_close(forward, (up - down) / (2 * h), f64=1e-6)
+
+
+@pytest.mark.sample(5)
+@pytest.mark.x64
+@pytest.mark.parametrize("loss", [losses.Huber(0.8), losses.Squared()])
+@pytest.mark.parametrize("make", [L2Ball, L1Ball, lambda r: Box(-r / 2, r)])
+def test_derivatives_on_a_boundary(make, loss):
+    """In y along a sphere, which is curved, and in the radius or the limits, with which the boundary moves."""
+
+    @jax.jit
+    def fit(y, radius):
+        return both(regjax.fit(X, y, loss, make(radius), tol=1e-13))
+
+    args = (jnp.asarray(TARGETS["real"]), jnp.array(0.3))
+    direction = (jnp.asarray(rng.normal(size=N)), jnp.array(0.7))
+    h = 1e-5
+    up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True))) for s in (1, -1))
+    expected = jax.tree.map(lambda a, b: (a - b) / (2 * h), up, down)
+    assert_close(jax.jvp(fit, args, direction)[1], expected, f64=1e-5)
 
 
 @pytest.mark.x64

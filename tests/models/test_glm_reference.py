@@ -185,7 +185,8 @@ def test_equals_rlm(name):
     X, y, data = split(case["data"].split()[0])
     intercept = "no intercept" not in case["data"]
     weights = data["w"] if "weights" in case["note"] else None
-    fit = regjax.robust_regression(X, y, psi=case["psi"], weights=weights, intercept=intercept)
+    scale = "proposal2" if "proposal 2" in case["note"] else "mad"
+    fit = regjax.robust_regression(X, y, psi=case["psi"], scale=scale, weights=weights, intercept=intercept)
     assert bool(fit.converged)
     found = np.concatenate([[fit.params.intercept], fit.params.coef])[0 if intercept else 1 :]
     assert_close(found, np.array(case["coef"], float), f64=1e-8)

@@ -1,0 +1,173 @@
+"""The two problems of which columns are chosen: least squares, and any other loss."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.losses import Loss
+from regjax.penalties import Zero
+from regjax.solvers.greedy import Fit, View, invert
+from regjax.solvers.task import Task, null_model, refit
+
+
+class Rows(NamedTuple):
+    """Products of some columns with all columns, computed when they are first needed.
+
+    Attributes:
+        values: (C, p). place: (p,), the row of a column, −1 if it has none. owner: (C,), the column of a row.
+        count: how many were computed.
+    """
+
+    values: Array
+    place: Array
+    owner: Array
+    count: Array
+
+
+class SquaredProblem(NamedTuple):
+    """‖y − Zᵀw‖², for which the quadratic model is exact.
+
+    Attributes:
+        Z: (p, n), the centred columns at length 1 (or 0) as rows: a row is read at once.
+        y: (n,), centred, at length 1 (or 0).
+        moment: Zy (p,). length: of the columns (p,).
+    """
+
+    Z: Array
+    y: Array
+    moment: Array
+    length: Array
+
+    @property
+    def num_columns(self) -> int:
+        """p."""
+        return len(self.Z)
+
+    @property
+    def dtype(self):
+        """Of the numbers."""
+        return self.Z.dtype
+
+    def fit(self, index: Array, used: Array) -> Fit:
+        """By the normal equations, and once more for what they leave."""
+        columns = jnp.where(used[:, None], self.Z[index], 0)
+        inverse = invert(columns @ columns.T, used)
+        w, r = jnp.zeros_like(inverse[0]), self.y
+        for _ in range(3):  # the second and third correct the rounding of the first
+            w = w + inverse @ (columns @ r)
+            r = self.y - w @ columns
+        return Fit(r @ r, w, self.Z @ r, self.length)
+
+    def memory(self, places: int) -> Rows:
+        """No products are known."""
+        p = len(self.Z)
+        capacity = min(p, 4 * places)
+        values = jnp.zeros((capacity, p), self.Z.dtype)
+        return Rows(values, jnp.full(p, -1, jnp.int32), jnp.full(capacity, p, jnp.int32), jnp.int32(0))
+
+    def view(self, memory: Rows, index: Array, used: Array) -> tuple[Rows, View]:
+        """From products alone, without another pass over the data where they are known."""
+
+        def missing(rows):
+            return used & (rows.place[index] < 0)
+
+        def compute(rows):
+            new = index[jnp.argmax(missing(rows))]
+            needed = jnp.zeros(len(self.Z) + 1, bool).at[index].max(used)  # the last is that of rows without an owner
+            turn = (jnp.arange(len(rows.owner)) - rows.count) % len(rows.owner)  # the oldest first
+            row = jnp.argmin(jnp.where(needed[rows.owner], len(rows.owner), turn))
+            place = rows.place.at[rows.owner[row]].set(-1, mode="drop").at[new].set(row.astype(jnp.int32))
+            return Rows(
+                rows.values.at[row].set(self.Z @ self.Z[new]), place, rows.owner.at[row].set(new), rows.count + 1
+            )  # fmt: skip
+
+        rows = lax.while_loop(lambda rows: jnp.any(missing(rows)), compute, memory)
+        known = jnp.where(used[:, None], rows.values[rows.place[index]], 0)
+        target = jnp.where(used, self.moment[index], 0)
+        inverse = invert(jnp.where(used, known[:, index], 0), used)
+        w = inverse @ target
+        fit = Fit(self.y @ self.y - w @ target, w, self.moment - w @ known, self.length)
+        return rows, View(fit, known, inverse)
+
+
+class LossProblem(NamedTuple):
+    """Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + zᵢw), modelled about each fit by its curvature, the intercept profiled out.
+
+    Attributes:
+        Z: (p, n), columns at length 1 (or 0) as rows. y: what the loss takes (n, 1). offset: (n, 1). weights: (n,).
+        one: 1 with an intercept, else 0, a scalar. loss: ℓ, of one sample and one predictor.
+        null: the intercept without columns. least, deviance: the least loss there is, and how far the null is above.
+    """
+
+    Z: Array
+    y: Array
+    offset: Array
+    weights: Array
+    one: Array
+    loss: Loss
+    null: Array
+    least: Array
+    deviance: Array
+
+    @property
+    def num_columns(self) -> int:
+        """p."""
+        return len(self.Z)
+
+    @property
+    def dtype(self):
+        """Of the numbers."""
+        return self.Z.dtype
+
+    def _fit(self, index: Array, used: Array, start: Array) -> tuple[Fit, Array, Array]:
+        """The fit by Newton's method from `start` (K,), the curvature in η (n,), and its centre along columns (p,)."""
+        columns = jnp.where(used[:, None], self.Z[index], 0)
+        task = Task(columns.T, self.y, self.offset, self.weights, self.one, self.loss)
+        point = jnp.concatenate([self.null[None], jnp.where(used, start, 0)])[:, None]
+        point, _ = refit(task, Zero(), point, lambda w: used[:, None] * w)
+        eta = task.predictor(point)
+        bend = task.press(eta, jnp.ones_like(eta))[:, 0]
+        total = jnp.sum(bend)
+        centre = self.one * (self.Z @ bend) / jnp.where(total > 0, total, 1)
+        length = jnp.maximum(jnp.einsum("ji,ji,i->j", self.Z, self.Z, bend) - total * centre**2, 0)
+        unit = jnp.sqrt(2 * self.deviance)
+        loss = (task.total(eta) - self.least) / self.deviance
+        pull = -(self.Z @ task.slopes(eta)[:, 0]) / unit
+        return Fit(loss, point[1:, 0] / unit, pull, length), bend, centre
+
+    def fit(self, index: Array, used: Array) -> Fit:
+        """By Newton's method from the null model."""
+        return self._fit(index, used, jnp.zeros(len(index), self.dtype))[0]
+
+    def memory(self, places: int) -> Array:
+        """The coefficients of the fit before: none."""
+        del places
+        return jnp.zeros(len(self.Z), self.dtype)
+
+    def view(self, memory: Array, index: Array, used: Array) -> tuple[Array, View]:
+        """From the coefficients of the fit before, which had most of these columns."""
+        fit, bend, centre = self._fit(index, used, memory[index])
+        middle = jnp.where(used, centre[index], 0)
+        columns = jnp.where(used[:, None], self.Z[index], 0) - middle[:, None]
+        rows = (columns * bend) @ self.Z.T  # the bend-weighted mean of `columns` is 0
+        rows = jnp.where(used[:, None], rows, 0)
+        seen = jnp.where(used, index, len(self.Z))
+        memory = jnp.zeros_like(memory).at[seen].set(fit.coef * jnp.sqrt(2 * self.deviance), mode="drop")
+        return memory, View(fit, rows, invert(jnp.where(used, rows[:, index], 0), used))
+
+
+def pose_loss(task: Task) -> LossProblem:
+    """The problem of a task with columns of length 1, one target and a loss that is a sum over samples."""
+    null = null_model(task, Zero(), free=jnp.zeros_like)
+    deviance = jnp.where(null.deviance > 0, null.deviance, 1)
+    least = task.loss.least(task.y, task.weights)
+    return LossProblem(
+        task.X.T, task.y, task.offset, task.weights, task.one, task.loss, null.point[0, 0], least, deviance
+    )  # fmt: skip
+
+
+def pose_squared(columns: Array, y: Array) -> SquaredProblem:
+    """The problem of centred columns (n, p) of length 1 or 0 and a centred target (n,) of length 1 or 0."""
+    length = jnp.einsum("ij,ij->j", columns, columns)
+    return SquaredProblem(columns.T, y, y @ columns, jnp.round(length))

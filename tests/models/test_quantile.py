@@ -1,0 +1,121 @@
+"""Quantiles, many at once and in order, against a linear program of scipy's (HiGHS)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import regjax
+from regjax import Status
+from regjax.penalties import L1, TotalVariation
+from tests.problems import assert_close, tolerance
+
+rng = np.random.default_rng(0)
+N, P = 40, 3
+X = rng.normal(size=(N, P)) + 0.5
+Y = X.sum(axis=1) + (1 + 0.5 * np.abs(X[:, 0])) * rng.standard_t(2, size=N)
+V = rng.uniform(0.5, 2, size=N)
+TAUS = np.array([0.1, 0.25, 0.5, 0.9, 0.95])
+CASES = {
+    "no penalty": (None, {}, None),
+    "lasso": (L1(2.0), {}, (2.0, np.eye(P))),
+    "limits": (None, {"lower": -0.3, "upper": 0.5}, None),
+    "total variation": (TotalVariation(1.5), {}, (1.5, np.diff(np.eye(P), axis=0))),
+}
+
+
+def least_value(non_crossing, limits, cost):
+    """min Σ v (τ r⁺ + (1 − τ) r⁻) + λ Σ|Dw| over β (p + 1, t), r⁺, r⁻ and bounds of |Dw|."""
+    t = len(TAUS)
+    Z = np.column_stack([np.ones(N), X])
+    lam, D = (0.0, np.eye(P)) if cost is None else cost
+    size, samples, rows = (P + 1) * t, N * t, len(D) * t
+    objective = np.concatenate([np.zeros(size), np.outer(V, TAUS).ravel(), np.outer(V, 1 - TAUS).ravel()])
+    objective = np.concatenate([objective, np.full(rows, lam)])
+    equal = np.hstack([np.kron(Z, np.eye(t)), np.eye(samples), -np.eye(samples), np.zeros((samples, rows))])
+    image = np.hstack([np.zeros((rows, t)), np.kron(D, np.eye(t)), np.zeros((rows, 2 * samples))])
+    below = [np.hstack([sign * image, -np.eye(rows)]) for sign in (1, -1)]
+    if non_crossing:
+        steps = np.kron(Z, np.diff(np.eye(t), axis=0))
+        below.append(np.hstack([-steps, np.zeros((len(steps), 2 * samples + rows))]))
+    below = np.vstack(below)
+    bounds = [(None, None)] * t + [(limits.get("lower"), limits.get("upper"))] * (P * t)
+    bounds += [(0, None)] * (2 * samples + rows)
+    return linprog(
+        objective, A_eq=equal, b_eq=np.repeat(Y, t), A_ub=below, b_ub=np.zeros(len(below)), bounds=bounds,
+        method="highs",
+    ).fun  # fmt: skip
+
+
+@pytest.mark.sample(4)
+@pytest.mark.x64
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("non_crossing", [True, False])
+def test_equals_the_linear_program(non_crossing, name):
+    penalty, limits, cost = CASES[name]
+    fit = regjax.quantile_regression(X, Y, TAUS, penalty, non_crossing=non_crossing, weights=V, **limits)
+    assert bool(fit.converged)
+    assert fit.params.coef.shape == (P, len(TAUS))
+    assert_close(fit.objective, least_value(non_crossing, limits, cost), f64=1e-11)
+    assert float(fit.gap) < 1e-12
+    lowest = np.diff(np.asarray(fit.params(X)), axis=1).min()
+    if non_crossing:
+        assert lowest >= -1e-12
+        inside = rng.dirichlet(np.full(N, 0.1), size=200) @ X  # the convex hull of the samples
+        assert np.diff(np.asarray(fit.params(inside)), axis=1).min() >= -1e-12
+    elif name == "no penalty":
+        assert lowest < -0.1  # else the test above would say nothing
+    if limits:
+        assert float(fit.params.coef.min()) >= -0.3
+        assert float(fit.params.coef.max()) <= 0.5
+
+
+def test_many_at_once_equal_one_by_one():
+    many = regjax.quantile_regression(X, Y, TAUS[:3], L1(2.0), weights=V)
+    each = [regjax.quantile_regression(X, Y, tau, L1(2.0), weights=V) for tau in TAUS[:3]]
+    assert_close(many.objective, sum(fit.objective for fit in each), f64=1e-12, f32=1e-5)
+    assert_close(many.params.coef[:, 1], each[1].params.coef, f64=1e-9, f32=1e-3)
+
+
+@pytest.mark.once
+def test_in_any_order_of_tau_and_in_lanes():
+    """Samples of weight zero hold NaN, and constrain nothing."""
+    order = np.array([3, 0, 4, 1, 2])
+    weights = jnp.asarray(np.stack([V, np.where(np.arange(N) < 8, 0, V)]))
+    holes = np.where(np.arange(N) < 8, np.nan, Y)
+
+    def fit(y, weights, taus=TAUS):
+        return regjax.quantile_regression(X, y, taus, non_crossing=True, weights=weights)
+
+    lanes = jax.vmap(lambda v: fit(jnp.asarray(Y), v))(weights)
+    assert bool(lanes.converged.all())
+    sorted_back = fit(Y, V, TAUS[order])
+    assert_close(sorted_back.objective, lanes.objective[0], f64=1e-11)
+    assert np.diff(np.asarray(sorted_back.params(X))[:, np.argsort(order)], axis=1).min() >= -1e-12
+    kept = fit(holes, weights[1])
+    short = regjax.quantile_regression(X[8:], Y[8:], TAUS, non_crossing=True, weights=V[8:])
+    assert_close(kept.objective, lanes.objective[1], f64=1e-11)
+    assert_close(short.objective, kept.objective, f64=1e-11)
+
+
+@pytest.mark.slow
+def test_a_quantile_that_is_not_a_number_is_named():
+    fits = jax.vmap(lambda tau: regjax.quantile_regression(X, Y, tau, weights=V))(jnp.array([0.5, jnp.nan, 0.9]))
+    assert [Status(int(s)).name for s in fits.status] == ["CONVERGED", "NON_FINITE", "CONVERGED"]
+    assert float(jnp.max(fits.gap[jnp.array([0, 2])])) < tolerance(1e-12, 1e-5)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: regjax.quantile_regression(X, Y, 0.5, non_crossing=True), "non_crossing takes several tau, got one"),
+        (lambda: regjax.quantile_regression(X, Y, TAUS[None]), r"tau has shape \(1, 5\)"),
+        (lambda: regjax.quantile_regression(X, Y[:, None], TAUS), r"y has shape \(40, 1\): with several tau"),
+        (lambda: regjax.fit(X, Y, regjax.losses.Quantile(TAUS), L1(1.0)), r"tau of Quantile has shape \(5,\)"),
+    ],
+)
+def test_refusals_say_why(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
