@@ -3,8 +3,9 @@
 Functions are here (`regjax.ridge`); the vocabulary is in its modules (`regjax.bases.BSpline`, `regjax.data.diabetes`).
 """
 
-from regjax import bases, data, kernels, losses, penalties, selection, solvers
+from regjax import bases, data, kernels, losses, penalties, plot, selection, solvers
 from regjax.core.solution import FitError, Solution, Status, check
+from regjax.files import load, save
 from regjax.models.ball import ridge_ball
 from regjax.models.bayes import BayesLinear, bayes_linear, bayes_linear_fit
 from regjax.models.descent import gradient_descent, max_step
@@ -136,6 +137,7 @@ __all__ = [
     "lasso_path",
     "learning_curve",
     "leave_one_out",
+    "load",
     "logistic_regression",
     "loo_predictions",
     "loo_residuals",
@@ -154,12 +156,14 @@ __all__ = [
     "ols",
     "path",
     "penalties",
+    "plot",
     "poisson_regression",
     "quantile_regression",
     "relaxed_lasso",
     "ridge",
     "ridge_ball",
     "robust_regression",
+    "save",
     "selection",
     "sgd",
     "smoothing_spline",

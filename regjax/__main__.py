@@ -1,84 +1,55 @@
-"""`python -m regjax demo`: ridge on the bundled diabetes data, with its exact leave-one-out curve."""
+"""The command line: `python -m regjax`, or the script `regjax`."""
 
 import argparse
-import time
+import os
+import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
-import regjax
+from regjax.command.run import demo, fit, predict_table
+from regjax.command.table import BadTable
 
 
-def demo(folder: Path) -> None:
-    """OLS, the ridge path over 100 λ with its exact leave-one-out error in one compiled call, a table and a picture."""
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run; 0, or 2 with a sentence on stderr if the arguments or the table are bad."""
+    options = _parser().parse_args(arguments)
     jax.config.update("jax_enable_x64", True)
-    data = regjax.data.diabetes()
-    X = (data.X - data.X.mean(0)) / data.X.std(0)
-    lams = jnp.logspace(-2, 5, 100)
-
-    @jax.jit
-    def path(X, y, lams):
-        return jax.vmap(lambda lam: (regjax.ridge(X, y, lam), regjax.loo_score(X, y, lam)))(lams)
-
-    start = time.perf_counter()
-    compiled = path.lower(X, data.y, lams).compile()
-    compile_seconds = time.perf_counter() - start
-    start = time.perf_counter()
-    fits, scores = jax.block_until_ready(compiled(X, data.y, lams))
-    seconds = time.perf_counter() - start
-    regjax.check(fits)
-
-    ols = regjax.check(regjax.ols(X, data.y))
-    result = regjax.inference(X, data.y, ols)
-    best = int(scores.argmin())
-    ridge = jax.tree.map(lambda a: a[best], fits)
-    print(f"diabetes: {X.shape[0]} patients, {X.shape[1]} standardised columns, target: progression after one year\n")
-    print(f"{'column':>8} {'OLS':>9} {'± SE':>8} {'ridge':>9}")
-    for j, name in enumerate(data.names):
-        error = result.standard_errors.coef[j]
-        print(f"{name:>8} {ols.params.coef[j]:9.3f} {error:8.3f} {ridge.params.coef[j]:9.3f}")
-    print(f"\n{'λ':>11} {'exact leave-one-out MSE':>24} {'gap':>9}")
-    for i in sorted({*range(0, 100, 14), best}):
-        mark = "  <- chosen" if i == best else ""
-        print(f"{lams[i]:11.4g} {scores[i]:24.2f} {fits.gap[i]:9.1e}{mark}")
-    print(f"\nOLS leave-one-out MSE {float(regjax.loo_score(X, data.y, 0.0)):.2f}, R² {float(result.r_squared):.3f}")
-    print(
-        f"100 ridge fits and 44,200 leave-one-out errors: {1e3 * seconds:.1f} ms (compiled in {compile_seconds:.1f} s)"
-    )
-    _draw(folder, lams, fits.params.coef, scores, data.names, float(lams[best]))
-
-
-def _draw(folder, lams, coefs, scores, names, chosen):
+    if not entry_points(group="jax_plugins"):  # on CPU compiling takes longer than fitting: leave out optimizations
+        os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
     try:
-        import matplotlib
-    except ImportError:
-        print("no picture: matplotlib is not installed (pip install regjax[plot])")
-        return
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from regjax import plot
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    plot.plot_path(lams, coefs, names=names, chosen=chosen, ax=left)
-    plot.plot_leave_one_out(lams, scores, ax=right)
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / "ridge_path.png"
-    figure.savefig(target, dpi=130)
-    plt.close(figure)
-    print(f"picture: {target}")
+        if options.command == "fit":
+            fit(options.table, options.target, options.models, options.folds, options.out, options.drop)
+        elif options.command == "predict":
+            predict_table(options.model, options.table, options.out)
+        else:
+            demo(options.out, options.models)
+    except BadTable as error:
+        print(f"regjax: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Parse the command line and run."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="regjax", description="Regularized regression in JAX.")
     commands = parser.add_subparsers(dest="command", required=True)
-    show = commands.add_parser("demo", help="ridge regression on the bundled diabetes data")
-    show.add_argument("--out", type=Path, default=Path("demo"), help="folder of the picture (default: demo)")
-    options = parser.parse_args(arguments)
-    demo(options.out)
+    one = commands.add_parser("fit", help="compare models on a table and keep the best")
+    one.add_argument("table", type=Path, help="CSV with column names in the first line, or Parquet")
+    one.add_argument("--target", required=True, help="the column to predict")
+    one.add_argument("--models", default="all", help="such as lasso,ridge,gp (default: all that suit the target)")
+    one.add_argument("--folds", type=int, default=10, help="of cross-validation (default: 10)")
+    one.add_argument("--drop", default="", help="columns to leave out, with commas between them")
+    one.add_argument("--out", type=Path, default=Path("report"), help="folder of the report (default: report)")
+    two = commands.add_parser("predict", help="predict with a model of `regjax fit`")
+    two.add_argument("model", type=Path, help="model.npz of a report")
+    two.add_argument("table", type=Path, help="a table with the columns of the fit, in any order")
+    two.add_argument("--out", type=Path, default=None, help="CSV to write (default: the terminal)")
+    show = commands.add_parser("demo", help="`fit` on the bundled diabetes data")
+    show.add_argument("--models", default="all", help="as of fit (default: all)")
+    show.add_argument("--out", type=Path, default=Path("demo"), help="folder of the report (default: demo)")
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

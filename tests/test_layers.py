@@ -10,8 +10,8 @@ import regjax
 ROOT = Path(regjax.__file__).parent
 # from the top to the bottom
 ROOMS = [
-    "core", "losses", "penalties", "kernels", "bases", "solvers", "models", "selection", "scale", "data", "plot",
-    "sklearn", "__init__", "__main__",
+    "core", "losses", "penalties", "kernels", "bases", "solvers", "models", "selection", "scale", "data", "files",
+    "plot", "sklearn", "command", "__init__", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -6,6 +6,14 @@ from typing import Any, TypeVar
 import jax
 
 T = TypeVar("T")
+NODES: dict[str, type] = {}  # every registered class by its `node_name`, so that files can name it
+
+
+def node_name(cls: type) -> str:
+    """The name of a class in files: `kernels.RBF`, which stays when the class moves within its room."""
+    package, _, rest = cls.__module__.partition(".")
+    room = rest.split(".")[0] if package == "regjax" else cls.__module__
+    return f"{room}.{cls.__qualname__}"
 
 
 def register_node(cls: type[T]) -> type[T]:
@@ -44,4 +52,5 @@ def register_node(cls: type[T]) -> type[T]:
         return cls(**dict(zip(dynamic, children, strict=True)), **dict(zip(static, rest, strict=True)))
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    NODES[node_name(cls)] = cls
     return cls

@@ -1,7 +1,7 @@
 """Kernels of transformed points: `warp` multiplies, `on` maps the inputs, a function of two points becomes a kernel."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -126,26 +126,26 @@ def on(kernel: Kernel, function: Callable[[Any], Any] | int | str | Sequence[Any
          [3. 9.]] 1.0
     """
     if not callable(function):
-        function = jax.tree_util.Partial(_select, _Key(function))
+        function = Select(function)
     return On(as_kernel(kernel), as_callable_tree(function))
 
 
-@jax.tree_util.register_static
-@dataclass(frozen=True)
-class _Key:
-    """What to select of a point: hashable, and no leaf."""
+@register_node
+@dataclass(frozen=True, eq=False)
+class Select:
+    """What `on` selects of a point, as a function of the point without parameters."""
 
-    key: Any
+    key: Any = field(metadata={"static": True})
 
     def __post_init__(self):
         if not isinstance(self.key, (int, str)):
             object.__setattr__(self, "key", tuple(self.key))
 
-
-def _select(key: _Key, x: Any) -> Any:
-    if isinstance(key.key, tuple) and any(isinstance(k, str) for k in key.key):
-        return {k: x[k] for k in key.key}
-    return x[jnp.array(key.key)] if isinstance(key.key, tuple) else x[key.key]
+    def __call__(self, x: Any) -> Any:
+        """A column, columns, a leaf or leaves of x."""
+        if isinstance(self.key, tuple) and any(isinstance(k, str) for k in self.key):
+            return {k: x[k] for k in self.key}
+        return x[jnp.array(self.key)] if isinstance(self.key, tuple) else x[self.key]
 
 
 def as_callable_tree(function: Any) -> Any:

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import solve_shifted
-from regjax.models.general import Arguments
+from regjax.models.general import Arguments, pose_task
 from regjax.models.prepare import check_limits, check_offset
 from regjax.models.problem import Linear, Samples
 from regjax.penalties import L2Ball, Penalty, check_penalty, strength_axes
