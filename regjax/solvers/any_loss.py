@@ -99,13 +99,14 @@ def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: So
 
 def _in_turn(solver, data, loss, penalty, init, tol):
     """Variants of one problem, each started from the solution before it where that is safe."""
+    X, y, offset, weights, intercept = data
+    columns = lax.optimization_barrier(X.T)  # once for all variants
 
     def one(previous, variant):
         loss, penalty, init, tol = variant
         warm = penalty.convex and loss.convex
         start = jnp.where(jnp.all(init == 0), previous, init) if warm else init
-        X, y, offset, weights, intercept = data
-        outcome = solver(Task(X, y, offset, weights, intercept, loss), penalty, start, tol=tol)
+        outcome = solver(Task(X, y, offset, weights, intercept, loss, columns), penalty, start, tol=tol)
         good = jnp.all(jnp.isfinite(outcome.coef))
         return jnp.where(good, outcome.coef, 0), outcome
 
