@@ -35,7 +35,7 @@ def arguments(name):
 
 
 @pytest.mark.x64
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CASES)
 def test_within_one_percent_of_refits(name):
     study, refits = arguments(name)
