@@ -100,6 +100,7 @@ def test_is_one_newton_step_on_the_support(loss):
     assert_close(freedom, trace)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(20, 3), pytest.param((8, 12), marks=pytest.mark.slow)])
 def test_exact_for_quadratic_penalties(shape):
     """The general formula, which serves where there are factors, and that of linear smoothers."""
