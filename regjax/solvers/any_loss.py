@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.lanes import map_problems, sees_lanes
+from regjax.core.lanes import by_platform, map_problems, sees_lanes
 from regjax.losses import Loss, Lp
 from regjax.penalties import Penalty
 from regjax.solvers.accelerated import accelerated
@@ -115,7 +115,7 @@ def _in_turn(solver, data, loss, penalty, init, tol):
     if len(tol) == 1:
         alone = jax.tree.map(lambda leaf: leaf[0], variants)
         return jax.tree.map(lambda leaf: leaf[None], one(cold, alone)[1])
-    return lax.platform_dependent(
+    return by_platform(
         *variants,
         cpu=lambda *variants: lax.scan(one, cold, variants)[1],
         default=lambda *variants: jax.vmap(lambda *variant: one(cold, variant)[1])(*variants),
