@@ -141,7 +141,7 @@ def exchange(name, script, arrays, request, read, command=None):
         return read(folder, reply)
 
 
-def run(name, X, y, lams, settings, budget, most, limit=1e9, command=None):
+def run(name, X, y, lams, settings, budget, most, limit=1e9, command=None, *, script=None, gap=largest_gap):
     """Run the worker of one peer on X (B, n, p), y (B, n), lams (B, L): a Run for every setting it came to.
 
     Each setting is called up to `most` times or until `budget` seconds are spent; the first one to take more than
@@ -152,26 +152,28 @@ def run(name, X, y, lams, settings, budget, most, limit=1e9, command=None):
         runs = []
         for k, seconds in enumerate(reply["seconds"]):
             coef = np.fromfile(folder / f"coef_{k}.bin").reshape(len(X), lams.shape[1], X.shape[2])
-            runs.append(Run(seconds, largest_gap(X, y, lams, coef), coef, settings[k]))
+            runs.append(Run(seconds, gap(X, y, lams, coef), coef, settings[k]))
         return runs
 
     request = {"settings": settings, "budget": budget, "most": most, "limit": limit}
-    script = SCRIPTS.get(name, f"{name}_path.py")
+    script = script or SCRIPTS.get(name, f"{name}_path.py")
     return exchange(name, script, {"X": X, "y": y, "lams": lams}, request, read, command)
 
 
-def measure(name, X, y, lams, targets, command=None):
+def measure(name, X, y, lams, targets, command=None, *, tried=None, script=None, gap=largest_gap):
     """The fastest way of one peer to bring the largest gap to each target: {target: Run}.
 
     Every setting runs once; the two fastest that reach a target are timed again, best of several. A target that no
     setting reaches is absent.
     """
-    first = run(name, X, y, lams, settings(name, *X.shape[1:]), budget=0.0, most=1, limit=120.0, command=command)
+    tried = settings(name, *X.shape[1:]) if tried is None else tried
+    how = {"command": command, "script": script, "gap": gap}
+    first = run(name, X, y, lams, tried, budget=0.0, most=1, limit=120.0, **how)
     finalists = []
     for target in targets:
         reached = sorted((r for r in first if r.gap <= target), key=lambda r: r.seconds)
         finalists += [r.setting for r in reached[:2] if r.setting not in finalists]
-    again = run(name, X, y, lams, finalists, budget=6.0, most=7, command=command) if finalists else []
+    again = run(name, X, y, lams, finalists, budget=6.0, most=7, **how) if finalists else []
     best = {}
     for target in targets:
         reached = [r for r in again if r.gap <= target]

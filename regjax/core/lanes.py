@@ -39,6 +39,14 @@ def sees_lanes(fun: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def by_platform(*args: Any, cpu: Callable[..., Any], default: Callable[..., Any]) -> Any:
+    """`cpu(*args)` where JAX computes on CPU by default, else `default(*args)`.
+
+    `lax.platform_dependent` would trace both, and within each other four or eight: seconds, for solvers.
+    """
+    return (cpu if jax.default_backend() == "cpu" else default)(*args)
+
+
 def map_lanes(fun: Callable[..., Any], *args: Any) -> Any:
     """`jax.vmap(fun)(*args)`, one lane after the other on CPU.
 
@@ -47,7 +55,7 @@ def map_lanes(fun: Callable[..., Any], *args: Any) -> Any:
     """
     if len(jax.tree.leaves(args)[0]) == 1:  # no loop around a single lane: XLA can then merge equal factorizations
         return jax.tree.map(lambda o: o[None], fun(*jax.tree.map(lambda a: a[0], args)))
-    return lax.platform_dependent(
+    return by_platform(
         *args,
         cpu=lambda *lanes: lax.map(lambda lane: fun(*lane), lanes),
         default=lambda *lanes: jax.vmap(fun)(*lanes),

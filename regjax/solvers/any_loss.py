@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.lanes import map_problems, sees_lanes
+from regjax.core.lanes import by_platform, map_problems, sees_lanes
 from regjax.losses import Loss, Lp
 from regjax.penalties import Penalty
 from regjax.solvers.accelerated import accelerated
@@ -99,13 +99,14 @@ def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: So
 
 def _in_turn(solver, data, loss, penalty, init, tol):
     """Variants of one problem, each started from the solution before it where that is safe."""
+    X, y, offset, weights, intercept = data
+    columns = lax.optimization_barrier(X.T)  # once for all variants
 
     def one(previous, variant):
         loss, penalty, init, tol = variant
         warm = penalty.convex and loss.convex
         start = jnp.where(jnp.all(init == 0), previous, init) if warm else init
-        X, y, offset, weights, intercept = data
-        outcome = solver(Task(X, y, offset, weights, intercept, loss), penalty, start, tol=tol)
+        outcome = solver(Task(X, y, offset, weights, intercept, loss, columns), penalty, start, tol=tol)
         good = jnp.all(jnp.isfinite(outcome.coef))
         return jnp.where(good, outcome.coef, 0), outcome
 
@@ -114,7 +115,7 @@ def _in_turn(solver, data, loss, penalty, init, tol):
     if len(tol) == 1:
         alone = jax.tree.map(lambda leaf: leaf[0], variants)
         return jax.tree.map(lambda leaf: leaf[None], one(cold, alone)[1])
-    return lax.platform_dependent(
+    return by_platform(
         *variants,
         cpu=lambda *variants: lax.scan(one, cold, variants)[1],
         default=lambda *variants: jax.vmap(lambda *variant: one(cold, variant)[1])(*variants),

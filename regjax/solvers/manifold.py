@@ -81,7 +81,7 @@ def polish_point(task: Task, penalty: Penalty, null: Null, point: Array) -> Arra
     scale = jnp.where(null.slope > 0, null.slope, 1)
 
     def residual(point):
-        return distance(task, penalty, point, task.slopes(task.predictor(point))) / scale
+        return distance(penalty, point, task.pull(task.slopes(task.predictor(point)))) / scale
 
     def step(point):
         move = solve_on_manifold(None, (task, penalty), point, -stationarity(point, (task, penalty)))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.lanes import map_problems, sees_lanes
+from regjax.core.lanes import by_platform, map_problems, sees_lanes
 from regjax.penalties import Penalty
 from regjax.solvers.admm import admm
 from regjax.solvers.certificate import Columns, Moments, Problem, pose
@@ -99,7 +99,7 @@ def _minimize(X, Y, penalty, init, tol, *, solver, max_iter) -> Outcome:
         return working_set_path(Columns(*data), *variants, **numerics)
 
     def on_this_platform(data, variants):
-        return lax.platform_dependent(data, variants, cpu=as_path, default=in_turn)
+        return by_platform(data, variants, cpu=as_path, default=in_turn)
 
     @sees_lanes
     def over_lanes(X, Y, penalty, init, tol):
@@ -120,7 +120,7 @@ def _in_turn(solver, X, Y, penalty, init, tol):
         return jnp.where(good, outcome.coef, 0), outcome
 
     cold = jnp.zeros_like(init[0])
-    return lax.platform_dependent(
+    return by_platform(
         penalty,
         init,
         tol,

@@ -38,7 +38,7 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         point, direction, slope, _ = state
         point = damped(task, penalty, point, direction, jnp.vdot(slope, direction))
         at, slopes = working_point(task, point)
-        error = distance(task, penalty, point, slopes) / scale
+        error = distance(penalty, point, task.pull(slopes)) / scale
         feasible = jnp.all(at == task.predictor(point))
         error = jnp.where(feasible | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
         return (point, *newton_direction(task, penalty, hessian, point, at, slopes)), error

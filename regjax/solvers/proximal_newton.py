@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
+from regjax.core.lanes import by_platform
 from regjax.core.loop import iterate
 from regjax.core.solution import Status
 from regjax.penalties import Limited, Penalty
@@ -35,7 +36,7 @@ def proximal_newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_
     l1, l2, lower, upper = strengths_of(penalty, init[1:].shape)
     strengths = Strengths(l1, l2, (lower, upper) if isinstance(penalty, Limited) else None)
     focused = partial(working_newton, task, penalty, strengths, max_iter=max_iter)
-    return lax.platform_dependent(init, tol, cpu=lambda init, tol: focused(init, tol=tol), default=general)
+    return by_platform(init, tol, cpu=lambda init, tol: focused(init, tol=tol), default=general)
 
 
 def _proximal_newton(task: Task, penalty: Penalty, init: Array, tol: Array, *, max_iter: int) -> Outcome:

@@ -21,6 +21,7 @@ class Task(NamedTuple):
         X: (n, p), its columns about their means where there is an intercept. y: (n, t). offset: (n, t). weights: (n,).
         one: 1 with an intercept, else 0, a scalar.
         loss: ℓ.
+        columns: Xᵀ (p, n) in memory of its own, for solvers that take single columns; None where it was not made.
     """
 
     X: Array
@@ -29,6 +30,7 @@ class Task(NamedTuple):
     weights: Array
     one: Array
     loss: Loss
+    columns: Array | None = None
 
     def image(self, direction: Array) -> Array:
         """b + Xw (n, t)."""
@@ -75,11 +77,11 @@ def damped(task: Task, penalty: Penalty, point: Array, direction: Array, predict
     `predicted` is the (negative) directional derivative. Near the minimum, where the objective falls by less than its
     own rounding, the whole step is taken: that it is one to the better, the certificate will tell.
     """
-    length = _step_length(task, penalty, point, direction, predicted, task.predictor(point), task.image(direction))
+    length = step_length(task, penalty, point, direction, predicted, task.predictor(point), task.image(direction))
     return point + length * direction
 
 
-def _step_length(task, penalty, point, direction, predicted, eta, change) -> Array:
+def step_length(task, penalty, point, direction, predicted, eta, change) -> Array:
     """t of `damped`, with the predictors and their change given."""
     base = task.total(eta) + penalty.value(point[1:])
     eps = float(jnp.finfo(point.dtype).eps)
@@ -124,26 +126,29 @@ def free_step(task: Task, point: Array, free: Callable[[Array], Array]) -> tuple
     return project(conjugate_gradients(apply, -slope, tol=eps, max_iter=min(2 * point.size, 500))), slope
 
 
-def refit(task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array]) -> tuple[Array, Array]:
+def refit(
+    task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array], eta: Array | None = None
+) -> tuple[Array, Array, Array]:
     """Minimise the loss over the intercept and the directions that `free` projects onto, by Newton's method.
 
     Returns:
-        The point, and the step that would come next: one that is not short tells that there is no minimum.
+        The point, the step that would come next (one that is not short tells that there is no minimum), and the
+        predictors at the point; `eta` are those at the start, if they are known.
     """
+    eta = task.predictor(point) if eta is None else eta
     if task.loss.coupled:
         return _refit_all(task, penalty, point, free)
     probe = jnp.sin(1 + jnp.arange(task.X.shape[1], dtype=point.dtype))[:, None]  # has a part along every direction
     nothing = jnp.all(free(jnp.broadcast_to(probe, point[1:].shape)) == 0)
     return lax.cond(
         nothing,
-        lambda: _refit_intercept(task, penalty, point),
+        lambda: _refit_intercept(task, penalty, point, eta),
         lambda: _refit_all(task, penalty, point, free),
     )
 
 
-def _refit_intercept(task: Task, penalty: Penalty, point: Array) -> tuple[Array, Array]:
-    """`refit` over the intercept alone, without a pass over X but the one for the predictors."""
-    fixed = task.predictor(point)
+def _refit_intercept(task: Task, penalty: Penalty, point: Array, fixed: Array) -> tuple[Array, Array, Array]:
+    """`refit` over the intercept alone, without a pass over X."""
 
     def next_step(point, eta):
         at, slopes = working_point(task, point, eta)
@@ -158,7 +163,7 @@ def _refit_intercept(task: Task, penalty: Penalty, point: Array) -> tuple[Array,
         shift, move, slope = state
         eta = fixed + shift
         change = jnp.broadcast_to(move, eta.shape)
-        length = _step_length(task, penalty, point, whole(move), jnp.vdot(slope, move), eta, change)
+        length = step_length(task, penalty, point, whole(move), jnp.vdot(slope, move), eta, change)
         shift = shift + length * move
         move, slope, _ = next_step(point + whole(shift), fixed + shift)
         return (shift, move, slope), jnp.max(jnp.abs(slope))
@@ -166,10 +171,12 @@ def _refit_intercept(task: Task, penalty: Penalty, point: Array) -> tuple[Array,
     move, slope, size = next_step(point, fixed)
     tol = 4 * float(jnp.finfo(point.dtype).eps) * size
     shift, move, _ = iterate(step, (jnp.zeros_like(move), move, slope), tol=tol, max_iter=50, patience=3).state
-    return point + whole(shift), whole(move)
+    return point + whole(shift), whole(move), fixed + shift
 
 
-def _refit_all(task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array]) -> tuple[Array, Array]:
+def _refit_all(
+    task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array]
+) -> tuple[Array, Array, Array]:
     """`refit` over everything that is free, by conjugate gradients."""
 
     def step(state):
@@ -182,14 +189,15 @@ def _refit_all(task: Task, penalty: Penalty, point: Array, free: Callable[[Array
     rounding = jnp.maximum(jnp.sum(size), jnp.max(cross(jnp.abs(task.X), size)))
     tol = 4 * float(jnp.finfo(point.dtype).eps) * rounding
     still = jnp.zeros_like(point)
-    return iterate(step, (point, still, still), tol=tol, max_iter=50, patience=3).state[:2]
+    point, direction, _ = iterate(step, (point, still, still), tol=tol, max_iter=50, patience=3).state
+    return point, direction, task.predictor(point)
 
 
 def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | None = None) -> Null:
     """The best point among those that the penalty does not charge (or in `free`)."""
     if free is None and isinstance(penalty, Zero):  # at whose minimum nothing is left to measure slopes in
         point, deviance, slope, exists = null_model(task, penalty, jnp.zeros_like)
-        point, direction = refit(task, penalty, point, penalty.unpenalised)
+        point, direction, _ = refit(task, penalty, point, penalty.unpenalised)
         return Null(point, deviance, slope, exists & ~runs_away(task, point, direction))
     free = penalty.unpenalised if free is None else free
     start = task.loss.start(task.y)
@@ -198,9 +206,9 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     total = jnp.sum(weight, axis=0)
     mean = jnp.sum(weight * (start - task.offset), axis=0) / jnp.where(total > 0, total, 1)
     point = jnp.zeros((task.X.shape[1] + 1, start.shape[1]), task.X.dtype).at[0].set(task.one * mean)
-    point, direction = refit(task, penalty, point, free)
-    _, slopes = working_point(task, point)
-    deviance = task.total(task.predictor(point)) - task.loss.least(task.y, task.weights)
+    point, direction, eta = refit(task, penalty, point, free)
+    _, slopes = working_point(task, point, eta)
+    deviance = task.total(eta) - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
     return Null(point, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), ~runs_away(task, point, direction))
 
@@ -213,26 +221,30 @@ def runs_away(task: Task, point: Array, direction: Array) -> Array:
     return change > 1e-2 * jnp.maximum(eta, 1)
 
 
-def distance(task: Task, penalty: Penalty, point: Array, slopes: Array) -> Array:
-    """The largest distance of −∇ to the subgradients of the penalty, the intercept's slope included."""
-    pull = task.pull(slopes)
+def distance(penalty: Penalty, point: Array, pull: Array) -> Array:
+    """The largest distance of −∇ to the subgradients of the penalty, with the intercept; `pull` is ∇ (p + 1, t)."""
     return jnp.maximum(jnp.max(penalty.distance(point[1:], -pull[1:])), jnp.max(jnp.abs(pull[0])))
 
 
-def certify_point(task: Task, penalty: Penalty, null: Null, point: Array, *, dual: bool = True) -> Certificate:
+def certify_point(
+    task: Task, penalty: Penalty, null: Null, point: Array, *, dual: bool = True, eta: Array | None = None
+) -> Certificate:
     """Measure optimality at the point.
 
     The dual point is s·ℓ′ at the best intercept and unpenalised part for these coefficients, which makes it orthogonal
     to them, with s as large as the domain of P* allows. The gap is the sum of ℓ + ℓ* − θη over samples and of
-    P + P* − ⟨w, z⟩, each of which is not negative.
+    P + P* − ⟨w, z⟩, each of which is not negative. `eta` are the predictors of the point, if they are known.
     """
-    loss, eta = task.loss, task.predictor(point)
-    off = distance(task, penalty, point, task.slopes(eta))
+    loss = task.loss
+    eta = task.predictor(point) if eta is None else eta
+    slopes = task.slopes(eta)
     if not (dual and loss.has_dual and loss.convex and penalty.convex):
+        off = distance(penalty, point, task.pull(slopes))
         return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope)
-    near, _ = refit(task, penalty, point, penalty.unpenalised)
-    at = task.predictor(near)
-    image = -task.pull(task.slopes(at))[1:]
+    _, _, at = refit(task, penalty, point, penalty.unpenalised, eta)
+    both = task.pull(jnp.concatenate([slopes, task.slopes(at)], axis=1))  # one pass over X
+    here, there = jnp.split(both, 2, axis=1)
+    off, image = distance(penalty, point, here), -there[1:]
     scale = penalty.dual_scale(image)
     theta = scale * loss.gradient(task.y, at)
     gap = loss.excess(task.y, eta, theta, task.weights) + penalty.slack(point[1:], scale * image)

@@ -16,7 +16,7 @@ from regjax.penalties import Penalty
 from regjax.solvers.certificate import Certificate
 from regjax.solvers.gram_block import Block, Strengths, settle
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, damped, null_model, working_point
+from regjax.solvers.task import Task, certify_point, null_model, step_length, working_point
 
 _TILE = 64  # columns of one product
 _MOST = 4096  # columns of the working set
@@ -50,32 +50,35 @@ def working_newton(
     """
     p = task.X.shape[1]
     slots = min(p, max(512, 2 * len(task.X)), _MOST)
-    rows = lax.optimization_barrier(task.X.T)
+    rows = task.X.T if task.columns is None else task.columns
     null = null_model(task, penalty)
     floor = float(jnp.finfo(init.dtype).eps) ** 0.5
 
     def step(state):
-        point, before = state
-        at, slopes = working_point(task, point)
+        point, eta, before = state
+        at, slopes = working_point(task, point, eta)
         h = task.press(at, jnp.ones_like(at))
         # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
         h = jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor * jnp.max(h)), 0)
-        target = task.image(point) - slopes / jnp.where(h > 0, h, 1)
+        target = eta - task.offset - slopes / jnp.where(h > 0, h, 1)
         pull = -task.pull(slopes)
         model = Model(rows, h[:, 0], target[:, 0], task.one)
         best, intercept = _minimum(model, strengths, point[1:, 0], pull[1:, 0], slots)
         direction = jnp.concatenate([intercept[None], best])[:, None] - point
         charged = penalty.value(best[:, None]) - penalty.value(point[1:])
-        point = damped(task, penalty, point, direction, charged - jnp.vdot(pull, direction))
-        proof = certify_point(task, penalty, null, point)
+        change = task.image(direction)
+        predicted = charged - jnp.vdot(pull, direction)
+        length = step_length(task, penalty, point, direction, predicted, eta, change)
+        point, eta = point + length * direction, eta + length * change
+        proof = certify_point(task, penalty, null, point, eta=eta)
         # one more step where the gap is small enough: it is of second order, and the coefficients are not
         wait = (proof.error <= tol) & ~(before.error <= tol)
-        return (point, proof), jnp.where(wait, jnp.nextafter(tol, jnp.inf), proof.error)
+        return (point, eta, proof), jnp.where(wait, jnp.nextafter(tol, jnp.inf), proof.error)
 
     start = jnp.where(jnp.all(init == 0), null.point, init)
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
-    result = iterate(step, (start, unknown), tol=tol, max_iter=max_iter, patience=10)
-    point, proof = result.state
+    result = iterate(step, (start, task.predictor(start), unknown), tol=tol, max_iter=max_iter, patience=10)
+    point, _, proof = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(null.exists, status, Status.SEPARATED)
     return Outcome(point, proof, result.num_iter, status.astype(jnp.int32))
@@ -126,23 +129,22 @@ def _gather(model: Model, index: Array, live: Array) -> tuple[Array, Array]:
 def _inner_products(columns: Array, live: Array) -> Array:
     """CCᵀ (M, M) of rows (M, n), of which those from `live` on are zero: tile by tile, half of them by symmetry."""
     slots = len(columns)
-    tile, strip = min(_TILE, slots), min(4 * _TILE, slots)
+    tile = min(_TILE, slots)
 
-    def put(i, gram):
-        at = jnp.minimum(i * tile, slots - tile)
-        rows = lax.dynamic_slice_in_dim(columns, at, tile)
+    def place(i):
+        return jnp.minimum(i * tile, slots - tile)
 
-        def multiply(j, products):
-            start = jnp.minimum(j * strip, slots - strip)
-            others = lax.dynamic_slice_in_dim(columns, start, strip)
-            return lax.dynamic_update_slice_in_dim(products, rows @ others.T, start, 1)
+    def take(i):
+        return lax.dynamic_slice_in_dim(columns, place(i), tile)
 
-        count = (at + tile + strip - 1) // strip
-        products = lax.fori_loop(0, count, multiply, jnp.zeros((tile, slots), columns.dtype))
-        # tiles that follow write the rest of these rows
-        return lax.dynamic_update_slice_in_dim(
-            lax.dynamic_update_slice_in_dim(gram, products, at, 0), products.T, at, 1
-        )
+    def put_row(i, gram):
+        rows = take(i)
 
-    start = jnp.zeros((slots, slots), columns.dtype)
-    return lax.fori_loop(0, (live + tile - 1) // tile, put, start)
+        def put(j, gram):
+            products = rows @ take(j).T
+            gram = lax.dynamic_update_slice(gram, products, (place(i), place(j)))
+            return lax.dynamic_update_slice(gram, products.T, (place(j), place(i)))
+
+        return lax.fori_loop(0, i + 1, put, gram)
+
+    return lax.fori_loop(0, (live + tile - 1) // tile, put_row, jnp.zeros((slots, slots), columns.dtype))

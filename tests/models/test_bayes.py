@@ -69,6 +69,7 @@ def test_flat_intercept_is_the_limit_of_a_wide_prior(shape):
     assert_close(posterior.variance(Z), expected, f64=1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("shape", [(30, 4), (10, 14)])
 def test_fit_maximises_the_evidence(shape):

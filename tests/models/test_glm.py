@@ -120,6 +120,7 @@ def test_lam_max_is_where_the_first_coefficient_enters():
     assert int(jnp.sum(fits.params.coef[1] != 0)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_targets_apart_and_together():
     Y = np.column_stack([TARGETS["class"], 1 - TARGETS["class"], (X[:, 0] > 0.5) * 0.6 + 0.2])
@@ -132,6 +133,7 @@ def test_targets_apart_and_together():
     assert float(together.gap) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_two_classes_are_logistic():
     """The symmetric coefficients are half of those of logistic regression, each with half the penalty."""
@@ -238,6 +240,7 @@ def test_refusals_say_why(call, message):
         call()
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_absolute_errors_are_a_linear_program():
     y = TARGETS["real"]
@@ -250,6 +253,7 @@ def test_absolute_errors_are_a_linear_program():
     assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("penalty", [Zero(), pytest.param(L2(2.0), marks=pytest.mark.slow)])
 def test_reweighted_least_squares(penalty):
@@ -294,6 +298,7 @@ def test_derivatives_of_solutions():
         assert_close(forward, (up - down) / (2 * h), f64=1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.sample(5)
 @pytest.mark.x64
 @pytest.mark.parametrize("loss", [losses.Huber(0.8), losses.Squared()])

@@ -19,6 +19,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TARGETS)

@@ -71,6 +71,7 @@ FAMILY = {
 
 
 @pytest.mark.sample(2)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.x64
 def test_solvers_agree_on_the_family(name):

@@ -187,6 +187,7 @@ def poisson_loss(X, y, v, columns):
     return np.sum(v * (np.exp(Z @ theta) - y * (Z @ theta)))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("solver", ["swaps", "exhaustive"])
 def test_subsets_of_a_poisson_regression(solver):

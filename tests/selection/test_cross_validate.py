@@ -90,6 +90,7 @@ def test_a_model_of_your_own():
     assert_close(cv.scores, same.scores)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_nested_is_vmap_over_weights():
     X, y = small()

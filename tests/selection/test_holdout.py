@@ -65,3 +65,17 @@ def test_random_fraction_and_bad_arguments():
     ]:
         with pytest.raises(ValueError, match=words):
             regjax.holdout(X, y, Squared(), L2(LAMS), **arguments)
+
+
+@pytest.mark.once
+def test_vmap_over_weights():
+    X, y, v = problem(12, 3)
+    lanes = jnp.stack([v, v.at[3].set(0.0)])
+
+    def errors(v):
+        found = regjax.holdout(X, y, Squared(), L2(LAMS), weights=v)
+        return found.mean, found.standard_error
+
+    together = jax.vmap(errors)(lanes)
+    for lane in (0, 1):
+        assert_close(jax.tree.map(lambda leaf, lane=lane: leaf[lane], together), errors(lanes[lane]))

@@ -40,6 +40,7 @@ def relative_error(found, expected):
 # known solutions
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("average", [False, True])
 def test_ridge_is_reached_to_a_thousandth(average):
     X, y, v = standard(500, 20)
@@ -63,6 +64,7 @@ def test_the_support_of_the_lasso_is_found():
         assert relative_error(found.params.coef, exact.params.coef) < 2e-3
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("loss", "target", "penalty"),
     [
@@ -121,6 +123,7 @@ def test_one_batch_of_all_is_gradient_descent(form):
     assert int(found.status) == Status.ITERATION_LIMIT
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("average", [False, True])
 def test_steps_are_those_of_the_definition(average):
     """In NumPy: batches of unequal size, scaled by Σv/Σv_batch, a penalty that is not, steps by weight, the tail."""
@@ -148,6 +151,7 @@ def test_steps_are_those_of_the_definition(average):
     assert int(found.num_iter) == 15
 
 
+@pytest.mark.slow
 def test_every_optimizer_has_the_lasso_as_its_fixed_point():
     lam = 12.0
     exact = regjax.lasso(X, y, lam).params
@@ -160,6 +164,7 @@ def test_every_optimizer_has_the_lasso_as_its_fixed_point():
 # samples and weights
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_are_as_if_they_were_not_there():
     rows = np.sort(np.random.default_rng(0).permutation(60)[:41])
     v = jnp.zeros(60).at[rows].set(V[rows])
@@ -189,6 +194,7 @@ def test_float32_stays_float32():
 # transforms
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_vmap_over_keys_steps_strengths_and_weights_equals_loop():
     keys = jax.random.split(jax.random.key(3), 3)
