@@ -5,7 +5,7 @@ READY := .venv/.ready
 export OPENBLAS_NUM_THREADS := 1
 export JAX_PLATFORMS ?= cpu
 # The tests compile thousands of small programs and run each for a moment: without LLVM's optimizations and fusion
-# emitters they compile in a third of the time. Doctests, demo and benches run what users run.
+# emitters they compile in a third of the time. Demo and benches run what users run.
 QUICK := XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 .PHONY: demo test test-all lint types test64 test32 doctest bench-tiny bench peers clean
@@ -32,7 +32,7 @@ test32: $(READY)
 	$(QUICK) REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 --dist loadgroup -q
 
 doctest: $(READY)
-	$(BIN)/pytest -n 2 -q --doctest-modules regjax
+	$(QUICK) $(BIN)/pytest -n 2 -q --doctest-modules regjax
 
 bench-tiny: $(READY)
 	for script in bench/*.py; do $(BIN)/python $$script --tiny || exit 1; done

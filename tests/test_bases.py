@@ -24,6 +24,7 @@ BASES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @pytest.mark.parametrize("name", BASES)
 def test_every_basis_is_a_pytree_with_a_design_and_a_penalty(name):

@@ -1,6 +1,6 @@
 """Everything that regjax makes is saved and comes back equal: tree, static fields, dtypes, values, predictions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,17 @@ PARTS = {
     "stochastic": StochasticSolution(*map(jnp.float32, range(6)), history=History(jnp.arange(3.0), jnp.ones(3))),
     "splits": regjax.selection.splits.k_folds(6, 3),
     "cross-validation": CrossValidation(*map(jnp.float32, range(5)), None, None, penalties.L1(jnp.arange(3.0))),
+    "selection": [
+        cls(*map(jnp.float32, range(len(fields(cls)))))
+        for cls in (
+            regjax.BiasVariance,
+            regjax.InformationCriteria,
+            regjax.LearningCurve,
+            regjax.LeaveOneOut,
+            regjax.StabilitySelection,
+            regjax.ValidationCurve,
+        )
+    ],
     "scalars": [1, 2.5, float("inf"), float("nan"), True, None, "λ", (), {}, {(1, "a"): -0.0, (2, "b"): 1}],
     "arrays": {"f4": np.float32([1.5]), "i": jnp.array([1, 2]), "b": np.array(True), "empty": np.zeros((0, 3))},
     "one array": jnp.arange(3.0),
@@ -82,6 +93,7 @@ def classes_in(value):
     return names.union(*(classes_in(child) for child in children if child is not value))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.once
 @pytest.mark.parametrize("name", MODELS)
 def test_models_come_back_equal(name, tmp_path):

@@ -48,6 +48,7 @@ def grid(name):
     return loss, jnp.asarray(y.ravel()), jnp.asarray(eta.ravel())
 
 
+@pytest.mark.sample(2)
 @every
 def test_derivatives_equal_autodiff(name):
     loss, y, eta = grid(name)

@@ -170,6 +170,7 @@ def scale_of(f):
     return 1 + np.max(np.abs(f["u"] * f["z"]).sum((1, 2)))
 
 
+@pytest.mark.sample(2)
 @rows
 def test_prox_is_not_bettered(name):
     """No point around the prox, of many kinds, has a lower objective."""

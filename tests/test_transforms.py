@@ -26,6 +26,7 @@ def stack(results):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
 
+@pytest.mark.sample(3)
 @quick
 def test_vmap_over_lam_equals_loop(name, shape):
     fit = MODELS[name].fit
@@ -34,6 +35,7 @@ def test_vmap_over_lam_equals_loop(name, shape):
     assert_close(batched, stack([fit(X, y, lam, v) for lam in LAMS]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.once
 @quick
 def test_vmap_over_data_sets_equals_loop(name, shape):
@@ -43,6 +45,7 @@ def test_vmap_over_data_sets_equals_loop(name, shape):
     assert_close(batched, stack([fit(d.X, d.y, lam, d.weights) for d, lam in zip(sets, LAMS, strict=True)]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @cases
 def test_gradient_equals_finite_differences(name, shape):
@@ -71,6 +74,7 @@ def test_gradient_equals_finite_differences(name, shape):
     assert_close(one, two, f64=1e-9, scale=float(jnp.abs(two)) + 1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @once_each
 def test_float32_in_float32_out_and_near_float64(name, shape):
@@ -80,6 +84,7 @@ def test_float32_in_float32_out_and_near_float64(name, shape):
     assert_close(single, MODELS[name].fit(*data[:2], 0.8, data.weights), f64=5e-3, floor=1e-6)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.once
 @once_each
 def test_second_call_does_not_compile(name, shape):
@@ -97,6 +102,7 @@ def test_second_call_does_not_compile(name, shape):
     assert not compiled
 
 
+@pytest.mark.sample(3)
 @once_each
 def test_zero_weight_rows_have_no_influence(name, shape):
     fit = MODELS[name].fit

@@ -61,7 +61,6 @@ def test_every_nesting_equals_a_loop_of_cholesky_solves():
 
 
 @pytest.mark.sample(2)
-@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("penalized", [False, True])
 def test_derivatives_to_second_order(penalized):

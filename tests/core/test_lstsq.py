@@ -74,6 +74,7 @@ def test_nist_standard_errors(name):
     assert int(result.degrees_of_freedom) == certified["df_residual"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PEERS)
 def test_nist_in_float32_is_right_or_flagged(name):
     x, y, intercept, certified = nist(name)

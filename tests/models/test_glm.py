@@ -61,7 +61,7 @@ PAIRS = {
 F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", PAIRS)
 def test_optimality_recomputed(name):
     """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
@@ -299,7 +299,6 @@ def test_derivatives_of_solutions():
 
 
 @pytest.mark.sample(2)
-@pytest.mark.sample(5)
 @pytest.mark.x64
 @pytest.mark.parametrize("loss", [losses.Huber(0.8), losses.Squared()])
 @pytest.mark.parametrize("make", [L2Ball, L1Ball, lambda r: Box(-r / 2, r)])

@@ -30,7 +30,7 @@ def family(case):
     return losses.NegativeBinomial(1 / 1.3) if name.startswith("Negative") else losses.Binomial(link)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLM)
 def test_equals_r_glm(name):
@@ -97,7 +97,7 @@ def glmnet_arguments(case):
     return X / size, size, y, n * lams * alpha, n * lams * (1 - alpha), factors, options
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_equals_glmnet(name):
@@ -196,7 +196,7 @@ def test_equals_rlm(name):
 QUANTREG = reference("quantreg_reference.json")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", QUANTREG)
 def test_equals_quantreg(name):

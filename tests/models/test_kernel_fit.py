@@ -21,7 +21,6 @@ TARGETS = {
 
 @pytest.mark.sample(3)
 @pytest.mark.x64
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TARGETS)
 def test_linear_kernel_is_the_linear_model(name):
     """The coefficients of `fit` under L2 are Xᵀα, with the intercept and without."""
@@ -39,6 +38,7 @@ def test_squared_loss_is_kernel_ridge():
     assert_close(found.params(X), regjax.kernel_ridge(kernels.RBF(2.0), X, y, 0.3, weights=V).params(X), f64=1e-9)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["Logistic", "Poisson", "Huber"])
 def test_the_gradient_vanishes(name):
     """vℓ′(y, f) + λα = 0, computed by numpy."""
@@ -48,6 +48,7 @@ def test_the_gradient_vanishes(name):
     assert np.abs(slope).max() <= (1e-6 if slope.dtype == np.float64 else 2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_derivative_in_the_scale():
     loss, target = TARGETS["Logistic"]

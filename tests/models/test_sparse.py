@@ -47,7 +47,7 @@ def test_gap_is_true(size):
     assert np.max(np.abs(true - fits.gap)) <= tolerance(1e-10, 1e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @sizes
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 def test_solvers_agree_on_the_elastic_net(size, solver):
@@ -70,7 +70,6 @@ FAMILY = {
 }
 
 
-@pytest.mark.sample(2)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.x64
@@ -152,6 +151,7 @@ def test_ball_and_penalised_form_agree(size):
     assert_close(ball.lam, lam, f64=1e-8, f32=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_ball_at_the_ends():
     X, y, _ = problem(*SIZES["tall"])

@@ -61,7 +61,7 @@ def solve_like_glmnet(case, targets):
     return np.moveaxis(coef, -1, 0), fits
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_gaussian_equals_glmnet(name):

@@ -13,8 +13,8 @@ def refits(fit, X, Y, v):
     return jnp.stack([Y[i] - predict(v.at[i].set(0.0))[i] for i in range(len(Y))])
 
 
-@pytest.mark.once
 @pytest.mark.sample(2)
+@pytest.mark.once
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14), (9, 9), (9, 8)])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("penalized", [False, True])
@@ -71,6 +71,7 @@ def test_leverage_one_is_nan_not_a_number():
     assert np.all(np.isfinite(errors[1:]))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14)])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_gcv_is_its_definition(shape, intercept):
