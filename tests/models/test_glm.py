@@ -61,7 +61,7 @@ PAIRS = {
 F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", PAIRS)
 def test_optimality_recomputed(name):
     """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
