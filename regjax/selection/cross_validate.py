@@ -114,7 +114,7 @@ def cross_validate(
         >>> import regjax
         >>> data = regjax.data.diabetes()
         >>> X = (data.X - data.X.mean(0)) / data.X.std(0)
-        >>> lams = regjax.lam_grid(X, data.y, num=20)
+        >>> lams = regjax.lam_grid(X, data.y, num=20, ratio=0.01)
         >>> cv = regjax.cross_validate(X, data.y, regjax.losses.Squared(), regjax.penalties.L1(lams), folds=5)
         >>> print(cv.scores.shape, bool(cv.converged), int((cv.at(cv.one_se).params.coef != 0).sum()))
         (20, 5) True 4
