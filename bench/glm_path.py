@@ -29,7 +29,7 @@ SETTINGS = {
     "celer": [{"tol": t, "prune": 1} for t in peers.ladder(4, 9)],
     "skglm": [{"tol": t} for t in peers.ladder(3, 7)],
 }
-SCRIPTS = {name: f"{name}_glm.{'R' if name == 'glmnet' else 'py'}" for name in SETTINGS}
+SCRIPTS = {name: "glmnet_path.R" if name == "glmnet" else f"{name}_glm.py" for name in SETTINGS}
 
 
 def problem(n, p, family, count=100):

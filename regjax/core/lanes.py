@@ -44,7 +44,12 @@ def by_platform(*args: Any, cpu: Callable[..., Any], default: Callable[..., Any]
 
     `lax.platform_dependent` would trace both, and within each other four or eight: seconds, for solvers.
     """
-    return (cpu if jax.default_backend() == "cpu" else default)(*args)
+    return (cpu if computes_on_cpu() else default)(*args)
+
+
+def computes_on_cpu() -> bool:
+    """Whether JAX computes on CPU by default."""
+    return jax.default_backend() == "cpu"
 
 
 def map_lanes(fun: Callable[..., Any], *args: Any) -> Any:

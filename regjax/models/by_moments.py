@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from regjax.core.lanes import computes_on_cpu
 from regjax.models.sums import weighted_sums
 from regjax.penalties import Limited
 from regjax.solvers.column_set import WHOLE
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 def by_moments(X: Array, solver: Any) -> bool:
     """Whether to: in double precision, in which inner products hold, and where the engine works on all columns."""
     small = X.shape[1] <= min(len(X), WHOLE) and X.dtype == jnp.float64
-    return small and (solver is working_set or (solver is automatic and jax.default_backend() == "cpu"))
+    return small and (solver is working_set or (solver is automatic and computes_on_cpu()))
 
 
 def fit_moments(X, Y, weights, penalty, limits, init, tol, *, intercept, standardize, max_iter) -> Found:

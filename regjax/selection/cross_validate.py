@@ -131,7 +131,7 @@ def cross_validate(
     whole = isinstance(study.loss, Cox) or not is_concrete(splits)
     rows = samples.X.shape[0] if whole else max(int(np.max(np.sum(np.asarray(splits.test), axis=1))), 1)
     everything, scores, sizes = _run(
-        study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows, shifted=offset is not None
+        study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows
     )
     mean, error = summary(scores, sizes, splits.repeats)
     best, one_se = choose(mean, error, penalties, model is None, simpler)
@@ -201,8 +201,8 @@ def fit_grid(study: Study, settings: Settings, weights: Any, factor: Any) -> Sol
     )  # fmt: skip
 
 
-@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "num_rows", "shifted"))
-def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows, shifted):
+@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "num_rows"))
+def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows):
     """The fits (1 + K, L), the first on all samples; the scores (K, L); the weight of each test set (K,)."""
     n = splits.train.shape[1]
     y = jnp.asarray(study.y, jnp.result_type(float, study.y)).reshape(n, -1)
@@ -211,7 +211,7 @@ def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows,
     lanes = jnp.concatenate([v[None], train])
     factors = jnp.sum(lanes, axis=1) / jnp.sum(v) if per_sample else jnp.ones(len(lanes), v.dtype)
     everything = jax.vmap(lambda v, factor: fit_grid(study, settings, v, factor))(lanes, factors)
-    shift = jnp.asarray(study.offset).reshape(n, -1) if shifted else jnp.zeros((n, 1), y.dtype)
+    shift = jnp.zeros((n, 1), y.dtype) if study.offset is None else jnp.asarray(study.offset).reshape(n, -1)
 
     def one(params, train, test):
         rows = jnp.argsort(test == 0)[:num_rows]  # those that are tested, and some of weight zero

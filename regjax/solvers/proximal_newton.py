@@ -16,7 +16,7 @@ from regjax.solvers.gram_block import Strengths
 from regjax.solvers.manifold import polish_point
 from regjax.solvers.proximal import fista
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, damped, null_model, working_point
+from regjax.solvers.task import Task, certify_point, damped, null_model, quadratic_model
 from regjax.solvers.working_newton import working_newton
 
 
@@ -46,12 +46,7 @@ def _proximal_newton(task: Task, penalty: Penalty, init: Array, tol: Array, *, m
     def step(state):
         point, proof = state
         w = point[1:]
-        at, slopes = working_point(task, point)
-        h = task.press(at, jnp.ones_like(at))
-        # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
-        h = jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor * jnp.max(h)), 0)
-        safe = jnp.where(h > 0, h, 1)
-        target = task.image(point) - slopes / safe
+        h, target, slopes = quadratic_model(task, point)
         total = jnp.sum(h)
         mean_x = task.one * (h[:, 0] @ task.X) / jnp.where(total > 0, total, 1)
         mean_y = task.one * jnp.sum(h * target) / jnp.where(total > 0, total, 1)
@@ -65,7 +60,6 @@ def _proximal_newton(task: Task, penalty: Penalty, init: Array, tol: Array, *, m
         proof = certify_point(task, penalty, null, point)
         return (point, proof), proof.error
 
-    floor = float(jnp.finfo(init.dtype).eps) ** 0.5
     start = jnp.where(jnp.all(init == 0), null.point, init)
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
     result = iterate(step, (start, unknown), tol=tol, max_iter=max_iter, patience=10)

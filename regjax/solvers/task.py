@@ -110,6 +110,17 @@ def working_point(task: Task, point: Array, eta: Array | None = None) -> tuple[A
     return at, task.slopes(at) + task.press(at, eta - at)
 
 
+def quadratic_model(task: Task, point: Array, eta: Array | None = None) -> tuple[Array, Array, Array]:
+    """Working weights h and responses z (n, t) of the model ½ Σ hᵢ(zᵢ − b − xᵢw)² of the loss, and its slopes."""
+    eta = task.predictor(point) if eta is None else eta
+    at, slopes = working_point(task, point, eta)
+    h = task.press(at, jnp.ones_like(at))
+    # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
+    floor = float(jnp.finfo(h.dtype).eps) ** 0.5 * jnp.max(h)
+    h = jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor), 0)
+    return h, eta - task.offset - slopes / jnp.where(h > 0, h, 1), slopes
+
+
 def free_step(task: Task, point: Array, free: Callable[[Array], Array]) -> tuple[Array, Array]:
     """The Newton step over the intercept and the directions that `free` projects onto, and the slope there."""
 

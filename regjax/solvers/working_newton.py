@@ -16,7 +16,7 @@ from regjax.penalties import Penalty
 from regjax.solvers.certificate import Certificate
 from regjax.solvers.gram_block import Block, Strengths, settle
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, null_model, step_length, working_point
+from regjax.solvers.task import Task, certify_point, null_model, quadratic_model, step_length
 
 _TILE = 64  # columns of one product
 _MOST = 4096  # columns of the working set
@@ -52,15 +52,10 @@ def working_newton(
     slots = min(p, max(512, 2 * len(task.X)), _MOST)
     rows = task.X.T if task.columns is None else task.columns
     null = null_model(task, penalty)
-    floor = float(jnp.finfo(init.dtype).eps) ** 0.5
 
     def step(state):
         point, eta, before = state
-        at, slopes = working_point(task, point, eta)
-        h = task.press(at, jnp.ones_like(at))
-        # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
-        h = jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor * jnp.max(h)), 0)
-        target = eta - task.offset - slopes / jnp.where(h > 0, h, 1)
+        h, target, slopes = quadratic_model(task, point, eta)
         pull = -task.pull(slopes)
         model = Model(rows, h[:, 0], target[:, 0], task.one)
         best, intercept = _minimum(model, strengths, point[1:, 0], pull[1:, 0], slots)

@@ -1,14 +1,7 @@
 # glmnet: cv.glmnet on the given folds; the same protocol as cv.py.
 suppressPackageStartupMessages({library(glmnet); library(jsonlite)})
 
-read_npy <- function(path) {  # float64 in C order: the axes come back reversed
-  file <- file(path, "rb")
-  on.exit(close(file))
-  readBin(file, "raw", 8)
-  header <- readChar(file, readBin(file, "integer", 1, size = 2, endian = "little"))
-  shape <- as.integer(strsplit(sub(".*\\(([^)]*)\\).*", "\\1", header), ", *")[[1]])
-  array(readBin(file, "double", prod(shape)), rev(shape))
-}
+source(file.path(dirname(sub("--file=", "", grep("--file=", commandArgs(), value = TRUE))), "npy.R"))
 
 folder <- commandArgs(trailingOnly = TRUE)[1]
 at <- function(name) file.path(folder, name)

@@ -1,14 +1,7 @@
 # glmnet: the same protocol as serve.py. Its lambda is lambda/n; its threshold is relative to the null deviance.
 suppressPackageStartupMessages({library(glmnet); library(jsonlite)})
 
-read_npy <- function(path) {  # float64 in C order: the axes come back reversed
-  file <- file(path, "rb")
-  on.exit(close(file))
-  readBin(file, "raw", 8)
-  header <- readChar(file, readBin(file, "integer", 1, size = 2, endian = "little"))
-  shape <- as.integer(strsplit(sub(".*\\(([^)]*)\\).*", "\\1", header), ", *")[[1]])
-  array(readBin(file, "double", prod(shape)), rev(shape))
-}
+source(file.path(dirname(sub("--file=", "", grep("--file=", commandArgs(), value = TRUE))), "npy.R"))
 
 folder <- commandArgs(trailingOnly = TRUE)[1]
 at <- function(name) file.path(folder, name)
@@ -22,8 +15,11 @@ problems <- lapply(seq_len(dim(X)[3]), function(b) list(X = t(X[, , b]), y = y[,
 rm(X)
 
 solve <- function(problem, setting, count = length(problem$alphas)) {
-  glmnet(problem$X, problem$y, lambda = problem$alphas[seq_len(count)], standardize = FALSE, intercept = FALSE,
-         thresh = setting$tol, type.gaussian = setting$type, maxit = 1e9)$beta
+  family <- switch(if (is.null(setting$family)) "squared" else setting$family,
+                   squared = "gaussian", logistic = "binomial", poisson = "poisson")
+  type <- if (is.null(setting$type)) "naive" else setting$type  # of the gaussian family only
+  glmnet(problem$X, problem$y, family = family, lambda = problem$alphas[seq_len(count)], standardize = FALSE,
+         intercept = FALSE, thresh = setting$tol, type.gaussian = type, maxit = 1e9)$beta
 }
 
 seconds <- c()
