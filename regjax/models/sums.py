@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.lanes import map_lanes, map_problems, sees_lanes
-from regjax.core.linalg import symmetric_product
+from regjax.core.linalg import cross, symmetric_product
 from regjax.core.lstsq import subtract_mean
 
 _BLOCK = 256  # rows of one product
@@ -50,6 +50,8 @@ def weighted_sums(X: Array, Y: Array, weights: Array, intercept: bool) -> Sums:
 
 def _sums(X: Array, Y: Array, weights: Array, intercept: bool) -> Sums:
     """Sums (F, ...) with each of the weights (F, n)."""
+    if len(weights) == 1:
+        return Sums(*(a[None] for a in _own_sums(X, Y, weights[0], intercept)))
     p = X.shape[1]
     most = jnp.max(weights, axis=0)
     used, all_of_it = (most > 0)[:, None], jnp.sum(most)
@@ -86,6 +88,33 @@ def _sums(X: Array, Y: Array, weights: Array, intercept: bool) -> Sums:
         )  # fmt: skip
 
     return map_lanes(one, weights, total, mean, squares, variance)
+
+
+def _own_sums(X: Array, Y: Array, weights: Array, intercept: bool) -> Sums:
+    """The sums with one set of weights, in as few passes over X as there can be."""
+    total, used = jnp.sum(weights), weights > 0
+    root = jnp.sqrt(jnp.where(used, weights, 0))
+    X, Y = (jnp.where(used[:, None], a, 0) for a in (X, Y))
+    mean_x, mean_y = (weights @ a / total for a in (X, Y))
+    centred = X - mean_x
+    spread = jnp.einsum("i,ij,ij->j", weights, centred, centred)
+    if not intercept:
+        mean_x, mean_y = jnp.zeros_like(mean_x), jnp.zeros_like(mean_y)
+    A, B = root[:, None] * (X - mean_x), root[:, None] * (Y - mean_y)
+    gram, moments, energy = symmetric_product(A, A), cross(A, B), jnp.einsum("ij,ij->j", B, B)
+    if not intercept:
+        return Sums(gram, moments, energy, mean_x, mean_y, spread, total)
+    rest_x, rest_y = (root @ a / total for a in (A, B))  # the rounding of the means
+    gram, moments = gram - total * jnp.outer(rest_x, rest_x), moments - total * jnp.outer(rest_x, rest_y)
+    spread, energy, mean_x, mean_y = jnp.diag(gram), energy - total * rest_y**2, mean_x + rest_x, mean_y + rest_y
+    eps = float(jnp.finfo(X.dtype).eps)
+    varies_x, varies_y = (
+        squares > total * (8 * eps * mean) ** 2 for squares, mean in ((spread, mean_x), (energy, mean_y))
+    )
+    return Sums(
+        jnp.where(varies_x[:, None] & varies_x, gram, 0), jnp.where(varies_x[:, None] & varies_y, moments, 0),
+        jnp.where(varies_y, energy, 0), mean_x, mean_y, jnp.where(varies_x, spread, 0), total,
+    )  # fmt: skip
 
 
 def _add_rows(Z: Array, weights: Array, shift: Array, start: Array) -> Array:

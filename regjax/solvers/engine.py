@@ -14,7 +14,8 @@ from regjax.solvers.coordinate import coordinate_descent
 from regjax.solvers.homotopy import homotopy_path
 from regjax.solvers.run import Outcome
 
-FEW = 200  # columns up to which following the path knot by knot is the fastest that was measured
+FEW = 200  # columns up to which following the path knot by knot is the fastest way to one λ that was measured
+MANY = 10  # values of λ from which it is the fastest for all columns that a working set may hold whole
 
 
 def takes(penalty: Penalty) -> bool:
@@ -25,8 +26,8 @@ def takes(penalty: Penalty) -> bool:
 def working_set(problem: Problem, penalty: Penalty, init: Array, *, tol: Any, max_iter: int = 1000) -> Outcome:
     """The lasso and the elastic net of one target, with Newton steps on the support: exact to rounding.
 
-    With at most 200 columns and no limits the piecewise linear path is followed from λ_max down, knot by knot, on the
-    Gram matrix. Otherwise the columns that matter are gathered into a working set, on whose Gram matrix coordinate
+    With at most 200 columns (1024 for ten λ or more) and no limits the piecewise linear path is followed from λ_max
+    down, knot by knot, on the Gram matrix. Otherwise the columns that matter are gathered into a working set, on whose Gram matrix coordinate
     descent finds the support and Newton's method the coefficients. `jax.vmap` over λ makes one path of all values.
 
     References:
@@ -67,7 +68,7 @@ def working_set_path(
         shared = jnp.all(lower == lower[0]) & jnp.all(upper == upper[0])
         found = lax.cond(shared, lambda: together(lower[0], upper[0]), apart)
         return _certified(columns, penalty, tol, max_iter, *found)
-    if shape[0] > FEW:
+    if shape[0] > (WHOLE if len(l1) >= MANY else FEW):
         return _certified(columns, penalty, tol, max_iter, *together())
     scales, factors, proportional = _as_multiples(l1)
     proportional &= jnp.all(l2 == l2[0])
