@@ -27,8 +27,9 @@ def working_set(problem: Problem, penalty: Penalty, init: Array, *, tol: Any, ma
     """The lasso and the elastic net of one target, with Newton steps on the support: exact to rounding.
 
     With at most 200 columns (1024 for ten λ or more) and no limits the piecewise linear path is followed from λ_max
-    down, knot by knot, on the Gram matrix. Otherwise the columns that matter are gathered into a working set, on whose Gram matrix coordinate
-    descent finds the support and Newton's method the coefficients. `jax.vmap` over λ makes one path of all values.
+    down, knot by knot, on the Gram matrix. Otherwise the columns that matter are gathered into a working set, on whose
+    Gram matrix coordinate descent finds the support and Newton's method the coefficients. `jax.vmap` over λ makes one
+    path of all values.
 
     References:
         Osborne, Presnell & Turlach, A new approach to variable selection, IMA J. Numer. Anal. 20 (2000).
