@@ -38,6 +38,21 @@ def test_ridge_at_zero_is_ols(shape, intercept):
     assert int(one.status) == int(grid.status[0]) == int(expected.status) == Status.RANK_DEFICIENT
 
 
+@pytest.mark.x64
+def test_a_grid_serves_columns_of_all_scales():
+    """Every coefficient has its digits, also those of columns 1e-10 times as large as others."""
+    X, y, _ = problem(40, 6)
+    scales = 10.0 ** np.linspace(-5, 5, 6)
+    X, lams = X * scales, np.logspace(-8, 8, 9)
+    coef = jax.jit(jax.vmap(lambda lam: regjax.ridge(X, y, lam).params.coef))(lams)
+    x, t = np.asarray(X - X.mean(0), np.longdouble), np.asarray(y - y.mean(), np.longdouble)
+    for lam, w in zip(lams, np.asarray(coef), strict=True):
+        matrix, moments = x.T @ x + lam * np.eye(6), x.T @ t
+        size = np.sqrt(np.diag(matrix))  # of unit diagonal the matrix is well conditioned
+        exact = np.linalg.solve((matrix / np.outer(size, size)).astype(float), (moments / size).astype(float)) / size
+        assert np.max(np.abs(w / exact - 1)) <= 1e-9
+
+
 def test_certificates_are_those_of_the_returned_point():
     """Recomputed with numpy in float64, by the definitions."""
     X, y, v = problem(25, 5)
