@@ -11,7 +11,7 @@ setting that brings the relative duality gap of every path, by numpy, to 1e-6.
 import os
 import sys
 
-os.environ["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of regjax alone: XLA has threads of its own, and the two disturb each other
 
 import jax
 import numpy as np
@@ -74,7 +74,7 @@ def run_all(only):
     common.write_table(
         "lasso_many",
         f"float64; {len(X)} data sets of {X.shape[1]}×{X.shape[2]}, {lams.shape[1]} λ each; best of several after "
-        f"warm-up; {peers.CORES} threads for everyone; compilation of regjax {compile_seconds:.1f} s, apart.",
+        f"warm-up; {peers.CORES} cores for everyone; compilation of regjax {compile_seconds:.1f} s, apart.",
         ["method", "seconds", "ms per data set", "largest gap", "time / regjax", "setting"],
         rows,
     )

@@ -3,7 +3,8 @@
 The task: minimise ½‖y − Xw‖² + λ‖w‖₁ without an intercept, float64, for 100 λ from λ_max to λ_max/100; columns are
 AR(1) with correlation ρ. Every method is given its fastest setting whose largest relative duality gap over the path,
 computed by numpy from the coefficients alone, is at most 1e-6 (and 1e-4). Times are the best of several calls after a
-warm-up; compilation is apart; all may use all cores. The peers run in environments of their own (support/peers.py).
+warm-up; compilation is apart; all may use all cores (regjax by XLA's threads, its LAPACK calls run on one). The peers
+run in environments of their own (support/peers.py).
 
     python bench/lasso_path.py                        writes bench/results/lasso_path.{md,png}
     python bench/lasso_path.py --only regjax celer    only those methods
@@ -13,7 +14,7 @@ warm-up; compilation is apart; all may use all cores. The peers run in environme
 import os
 import sys
 
-os.environ["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of regjax alone: XLA has threads of its own, and the two disturb each other
 
 import jax
 import numpy as np
@@ -99,7 +100,7 @@ def run_all(only):
     common.write_table(
         "lasso_path",
         f"float64; 100 λ to λ_max/100; seconds (largest relative duality gap over the path), best of several after "
-        f"warm-up, {peers.CORES} threads for everyone; {', '.join(peers.version(name) for name in methods)}.",
+        f"warm-up, {peers.CORES} cores for everyone; {', '.join(peers.version(name) for name in methods)}.",
         ["shape", "ρ", "gap ≤", *methods, "compile", "fastest peer / regjax"],
         rows,
     )

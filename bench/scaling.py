@@ -10,7 +10,7 @@ Times are the best of several calls after a warm-up, compilation apart; float64,
 
 import os
 
-os.environ["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of regjax alone: XLA has threads of its own, and the two disturb each other
 
 import jax
 import numpy as np

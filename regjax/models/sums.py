@@ -108,8 +108,8 @@ def _own_sums(X: Array, Y: Array, weights: Array, intercept: bool) -> Sums:
     gram, moments = gram - total * jnp.outer(rest_x, rest_x), moments - total * jnp.outer(rest_x, rest_y)
     spread, energy, mean_x, mean_y = jnp.diag(gram), energy - total * rest_y**2, mean_x + rest_x, mean_y + rest_y
     eps = float(jnp.finfo(X.dtype).eps)
-    varies_x, varies_y = (
-        squares > total * (8 * eps * mean) ** 2 for squares, mean in ((spread, mean_x), (energy, mean_y))
+    varies_x, varies_y = (  # so does a nan
+        ~(squares <= total * (8 * eps * mean) ** 2) for squares, mean in ((spread, mean_x), (energy, mean_y))
     )
     return Sums(
         jnp.where(varies_x[:, None] & varies_x, gram, 0), jnp.where(varies_x[:, None] & varies_y, moments, 0),
