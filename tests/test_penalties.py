@@ -23,6 +23,7 @@ from regjax.penalties import (
     L1Ball,
     L2Ball,
     Limited,
+    LimitedBlocks,
     MultiTask,
     NonNegative,
     PlusL2,
@@ -80,6 +81,9 @@ TABLE = {
     "Limited L1, one side": Row(lambda c: Limited(L1(c), 0.0), once=True),
     "Limited ElasticNet": Row(lambda c: Limited(ElasticNet(c, 0.5), LOWER, UPPER), once=True),
     "Limited MCP": Row(lambda c: Limited(MCP(c), LOWER, UPPER), once=True),
+    "Limited Group": Row(lambda c: LimitedBlocks(Group(c, GROUPS, [0.7, 0.8, 1.0, np.inf, 1.5]), LOWER, UPPER)),
+    "Limited SparseGroup": Row(lambda c: LimitedBlocks(SparseGroup(0.6 * c, 0.5 * c, GROUPS), LOWER, UPPER), once=True),
+    "Limited MultiTask": Row(lambda c: LimitedBlocks(MultiTask(c, FACTORS), LOWER, UPPER), per_column=False, once=True),
     "Limited SCAD": Row(lambda c: Limited(SCAD(c), LOWER, UPPER), once=True),
 }
 SHAPE = (P, 3)

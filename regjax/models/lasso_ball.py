@@ -13,22 +13,41 @@ from regjax.core.solution import Solution, Status
 from regjax.models.fit import lam_max
 from regjax.models.linear import ols
 from regjax.models.penalized import worst
+from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import Linear, check_samples
 from regjax.models.sparse import lasso
+from regjax.penalties import L1, check_penalty
+from regjax.solvers.minimize import Solver
 
 
 def lasso_ball(
-    X: Any, y: Any, radius: Any, *, weights: Any = None, intercept: bool = True, tol: float | None = None
+    X: Any,
+    y: Any,
+    radius: Any,
+    *,
+    factors: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
 ) -> Solution:
-    r"""Least squares in an ℓ1 ball: minimise ½ Σᵢ vᵢ (yᵢ − b − xᵢw)² subject to ‖w‖₁ ≤ radius.
+    r"""Least squares in an ℓ1 ball: minimise ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)² subject to Σⱼ fⱼ|wⱼ| ≤ radius.
 
-    The solution is `lasso` at the λ with ‖w_λ‖₁ = radius. ‖w_λ‖₁ falls with λ and is linear between the knots of the
-    path, so Newton's method on it, kept in a bracket, ends exactly once it is in the right piece. λ = 0 where the
+    The solution is `lasso` at the λ with ‖f∘w_λ‖₁ = radius. That norm falls with λ and is linear between the knots of
+    the path, so Newton's method on it, kept in a bracket, ends exactly once it is in the right piece. λ = 0 where the
     minimum-norm least squares solution lies inside; at radius 0 it is `lam_max`.
 
     Args:
-        X, y, weights, intercept: as in `lasso`.
+        X, y, factors, weights, offset, lower, upper, intercept, solver, init, max_iter: as in `lasso`; a factor of 0
+            leaves its coefficient out of the norm.
         radius: ≥ 0, a scalar or one per target (t,); each target has a ball of its own.
+        standardize: whether the norm is that of the coefficients of standardised columns, Σⱼ fⱼsⱼ|wⱼ|.
         tol: the relative duality gap of the lasso at this λ.
 
     Returns:
@@ -45,7 +64,17 @@ def lasso_ball(
     bound = check_strength("radius", radius, samples.X.dtype, samples.Y.shape[1])
     if tol is not None:
         check_strength("tol", tol, samples.X.dtype)
-    fits = _balls(samples.X, samples.Y, samples.weights, bound, intercept=intercept, tol=tol)
+    trailing = () if samples.single else samples.Y.shape[1:]
+    shape = (samples.X.shape[1], samples.Y.shape[1])
+    unit = check_penalty(L1(1.0, factors), samples.structure, trailing, samples.X.dtype)
+    limits = check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
+    start = None if init is None else samples.structure.ravel(init, trailing, "init").reshape(shape)
+    lanes = {"factors": unit.factors, "lower": limits and limits[0], "upper": limits and limits[1], "init": start}
+    lanes = {name: jnp.broadcast_to(a, shape).T for name, a in lanes.items() if a is not None}
+    fits = _balls(
+        samples.X, samples.Y - check_offset(offset, samples), samples.weights, bound, lanes,
+        intercept=intercept, standardize=standardize, solver=solver, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
     return Solution(
         params=samples.model(fits.params.coef.T, fits.params.intercept),
         status=worst(fits.status),
@@ -57,33 +86,44 @@ def lasso_ball(
     )
 
 
-@partial(jax.jit, static_argnames=("intercept", "tol"))
-def _balls(X, Y, weights, radius, *, intercept, tol) -> Solution:
-    """Each target with a ball of its own, as lanes."""
-    one = partial(_ball, X, weights=weights, intercept=intercept, tol=tol)
-    return jax.vmap(one)(Y.T, jnp.broadcast_to(radius, Y.shape[1:]))
+@partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "tol", "max_iter"))
+def _balls(X, Y, weights, radius, lanes, **numerics) -> Solution:
+    """Each target with a ball of its own, as lanes: `lanes` has (t, p) arguments of the lasso."""
+    one = partial(_ball, X, weights, **numerics)
+    return jax.vmap(one)(Y.T, jnp.broadcast_to(radius, Y.shape[1:]), lanes)
 
 
-def _ball(X: Array, y: Array, radius: Array, *, weights, intercept, tol) -> Solution:
-    free = ols(X, y, weights=weights, intercept=intercept)
-    inside = _norm(free.params) <= radius
-    top = lam_max(X, y, weights=weights, intercept=intercept)
+def _ball(X: Array, weights, y: Array, radius: Array, lane, *, intercept, standardize, solver, tol, max_iter):
+    where = {name: a for name, a in lane.items() if name != "init"}
 
     def at(lam, X=X, y=y, weights=weights):
-        return lasso(X, y, lam, weights=weights, intercept=intercept, tol=tol)
+        return lasso(
+            X, y, lam, weights=weights, intercept=intercept, standardize=standardize, solver=solver, tol=tol,
+            max_iter=max_iter, **lane,
+        )  # fmt: skip
+
+    # with limits or excluded columns least squares is the lasso at λ = 0; without, the solution of least norm
+    free = at(0.0) if where else ols(X, y, weights=weights, intercept=intercept)
+    sizes = _sizes(X, y, weights, lane.get("factors"), intercept, standardize)
+    top = lam_max(X, y, weights=weights, intercept=intercept, standardize=standardize, **where)
+
+    def norm(params):
+        return jnp.sum(sizes * jnp.abs(params.coef))
+
+    inside = norm(free.params) <= radius
 
     still = lax.stop_gradient((X, y, weights))
-    lam, count = _find(lambda lam: at(lam, *still).params, *lax.stop_gradient((radius, top, inside)))
+    lam, count = _find(lambda lam: norm(at(lam, *still).params), *lax.stop_gradient((radius, top, inside)))
     # The path is linear here, so a last Newton step is exact; the derivatives of λ and w in data and radius flow
     # through it.
     (params, edge), (move, _) = jax.jvp(lambda lam: _split(at(lam)), (lam,), (jnp.ones_like(lam),))
-    slope = jnp.sum(jnp.sign(params.coef) * move.coef)
+    slope = jnp.sum(sizes * jnp.sign(params.coef) * move.coef)
     held = ~inside & (slope < 0) & (radius > 0)
-    step = jnp.where(held, (radius - _norm(params)) / jnp.where(held, lax.stop_gradient(slope), 1), 0)
+    step = jnp.where(held, (radius - norm(params)) / jnp.where(held, lax.stop_gradient(slope), 1), 0)
     params = jax.tree.map(lambda a, b: a + step * lax.stop_gradient(b), params, move)
     pick = partial(jnp.where, inside)
     params = jax.tree.map(pick, free.params, params)
-    missed = ~inside & (jnp.abs(_norm(params) - radius) > 1e-6 * jnp.maximum(radius, _norm(params)))
+    missed = ~inside & (jnp.abs(norm(params) - radius) > 1e-6 * jnp.maximum(radius, norm(params)))
     # NaN in the data makes λ NaN, which the lasso takes for a bad argument: least squares knows better
     known = jnp.where(inside | (edge.status == Status.INVALID), free.status, edge.status)
     status = jnp.where(missed & (edge.status == Status.CONVERGED), Status.FLOOR, known)
@@ -105,16 +145,18 @@ def _split(solution: Solution) -> tuple[Linear, Solution]:
     return solution.params, lax.stop_gradient(solution)
 
 
-def _norm(params: Linear) -> Array:
-    return jnp.sum(jnp.abs(params.coef))
+def _sizes(X, y, weights, factors, intercept: bool, standardize: bool) -> Array:
+    """What the norm multiplies |wⱼ| with (p,); 0 for an excluded column, whose coefficient is 0."""
+    _, _, scale = prepare(X, y[:, None], weights, L1(1.0), None, intercept, standardize)
+    return scale if factors is None else scale * jnp.where(jnp.isinf(factors), 0, factors)
 
 
-def _find(at, radius: Array, top: Array, inside: Array) -> tuple[Array, Array]:
-    """λ with ‖w_λ‖₁ = radius, and how many values were tried."""
+def _find(norm_at, radius: Array, top: Array, inside: Array) -> tuple[Array, Array]:
+    """λ at which the norm is the radius, and how many values were tried."""
 
     def step(state):
         low, high, lam, _ = state
-        length, slope = jax.jvp(lambda lam: _norm(at(lam)), (lam,), (jnp.ones_like(lam),))
+        length, slope = jax.jvp(norm_at, (lam,), (jnp.ones_like(lam),))
         long = length > radius
         low, high = jnp.where(long, lam, low), jnp.where(long, high, lam)
         newton = lam + (radius - length) / jnp.where(slope < 0, slope, -jnp.inf)

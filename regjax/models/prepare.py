@@ -8,7 +8,7 @@ from jax import Array
 from regjax.core.checks import as_float_array, check_finite
 from regjax.core.tree import Structure
 from regjax.models.problem import Centred, Samples, center
-from regjax.penalties import Limited, Zero, check_penalty
+from regjax.penalties import Limited, Zero, check_penalty, limit
 
 
 def check_offset(offset: Any, samples: Samples) -> Array | float:
@@ -40,7 +40,7 @@ def prepare(X, Y, weights, penalty, limits, intercept, standardize):
         size = _column_sizes(X, data, intercept)
         data = data._replace(X=data.X / size, mean_x=data.mean_x / size)
     if limits is not None:
-        penalty = Limited(penalty, *(limit * size[:, None] for limit in limits))
+        penalty = limit(penalty, *(end * size[:, None] for end in limits))
     return data, penalty, size
 
 

@@ -13,7 +13,8 @@ from regjax.core.linalg import cross
 from regjax.core.solution import Solution, Status
 from regjax.models.linear import ols
 from regjax.models.penalized import worst
-from regjax.models.problem import Linear, center, check_design
+from regjax.models.prepare import check_offset
+from regjax.models.problem import Linear, center, check_design, check_samples
 from regjax.models.sparse import lasso
 from regjax.solvers.minimize import Solver
 
@@ -73,6 +74,9 @@ def relaxed_lasso(
     *,
     factors: Any = None,
     weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     intercept: bool = True,
     standardize: bool = False,
     solver: str | Solver | None = None,
@@ -83,7 +87,8 @@ def relaxed_lasso(
     r"""The relaxed lasso φ·w_lasso + (1 − φ)·w_debiased: the lasso's support with less of its shrinkage.
 
     Args:
-        X, y, lam, factors, weights, intercept, standardize, solver, init, tol, max_iter: as in `lasso`.
+        X, y, lam, factors, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in
+            `lasso`. The limits hold for least squares on the support too.
         mix: φ in [0, 1]; 1 is the lasso, 0 least squares on its support.
 
     Returns:
@@ -98,10 +103,19 @@ def relaxed_lasso(
         raise ValueError(f"mix has shape {mix.shape}: it takes a scalar in [0, 1] (use jax.vmap for a grid)")
     require(lambda m: jnp.all((m >= 0) & (m <= 1)), mix, message=f"mix must be in [0, 1], got {mix}")
     sparse = lasso(
-        X, y, lam, factors=factors, weights=weights, intercept=intercept, standardize=standardize, solver=solver,
-        init=init, tol=tol, max_iter=max_iter,
+        X, y, lam, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
+        standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
-    full = debias(X, y, sparse, weights=weights, intercept=intercept)
+    if lower is None and upper is None:
+        samples = check_samples(X, y, weights)
+        target = samples.Y - check_offset(offset, samples)
+        full = debias(X, samples.per_target(target), sparse, weights=weights, intercept=intercept)
+    else:
+        on = jax.tree.map(lambda kept: jnp.where(kept, 0.0, jnp.inf), support(sparse))
+        full = lasso(
+            X, y, 0.0, factors=on, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
+            solver=solver, tol=tol, max_iter=max_iter,
+        )  # fmt: skip
     params = jax.tree.map(lambda a, b: (mix * a + (1 - mix) * b).astype(a.dtype), sparse.params, full.params)
     status = worst(jnp.stack([sparse.status, full.status]))
     return Solution(params, status, sparse.num_iter, sparse.residual, sparse.gap, sparse.objective)

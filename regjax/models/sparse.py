@@ -13,7 +13,7 @@ from regjax.models.fit import fit
 from regjax.models.linear import ols, ridge
 from regjax.models.prepare import check_offset
 from regjax.models.problem import check_samples
-from regjax.penalties import L1, ElasticNet, Group, MultiTask, NonNegative, SparseGroup
+from regjax.penalties import L1, ElasticNet, Group, MultiTask, NonNegative, SparseGroup, check_penalty
 from regjax.solvers.minimize import Solver
 
 
@@ -110,6 +110,8 @@ def group_lasso(
     factors: Any = None,
     weights: Any = None,
     offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     intercept: bool = True,
     standardize: bool = False,
     solver: str | Solver | None = None,
@@ -120,7 +122,7 @@ def group_lasso(
     r"""The group lasso: minimise ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)² + λ Σ_g f_g ‖w_g‖₂, f_g = √|g| by default.
 
     Args:
-        X, y, weights, offset, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
+        X, y, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
         lam: λ ≥ 0, a scalar.
         groups: the number of each column's group, p integers from 0.
         factors: f, one per group.
@@ -129,8 +131,8 @@ def group_lasso(
         Yuan & Lin, Model selection and estimation in regression with grouped variables, JRSS B 68 (2006).
     """
     return fit(
-        X, y, Squared(), Group(lam, groups, factors), weights=weights, offset=offset, intercept=intercept,
-        standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+        X, y, Squared(), Group(lam, groups, factors), weights=weights, offset=offset, lower=lower, upper=upper,
+        intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
 
@@ -144,6 +146,8 @@ def sparse_group_lasso(
     factors: Any = None,
     weights: Any = None,
     offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     intercept: bool = True,
     standardize: bool = False,
     solver: str | Solver | None = None,
@@ -154,7 +158,7 @@ def sparse_group_lasso(
     r"""The sparse group lasso: ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)² + l1‖w‖₁ + l2 Σ_g f_g ‖w_g‖₂.
 
     Args:
-        X, y, weights, offset, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
+        X, y, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
         l1, l2: strengths ≥ 0, scalars.
         groups, factors: as in `group_lasso`.
 
@@ -162,8 +166,8 @@ def sparse_group_lasso(
         Simon et al., A sparse-group lasso, J. Comp. Graph. Stat. 22 (2013).
     """
     return fit(
-        X, y, Squared(), SparseGroup(l1, l2, groups, factors), weights=weights, offset=offset, intercept=intercept,
-        standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+        X, y, Squared(), SparseGroup(l1, l2, groups, factors), weights=weights, offset=offset, lower=lower, upper=upper,
+        intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
 
@@ -175,6 +179,8 @@ def multitask_lasso(
     factors: Any = None,
     weights: Any = None,
     offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     intercept: bool = True,
     standardize: bool = False,
     solver: str | Solver | None = None,
@@ -187,7 +193,7 @@ def multitask_lasso(
     A column of X is in the model for all targets or for none.
 
     Args:
-        X, weights, offset, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
+        X, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
         Y: (n, t).
         lam: λ ≥ 0, a scalar or one per row (p, 1).
         factors: f, one per row.
@@ -196,8 +202,8 @@ def multitask_lasso(
         Obozinski, Taskar & Jordan, Joint covariate selection and joint subspace selection, Stat. Comput. 20 (2010).
     """
     return fit(
-        X, Y, Squared(), MultiTask(lam, factors), weights=weights, offset=offset, intercept=intercept,
-        standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+        X, Y, Squared(), MultiTask(lam, factors), weights=weights, offset=offset, lower=lower, upper=upper,
+        intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
 
@@ -205,37 +211,7 @@ def nonnegative_least_squares(
     X: Any,
     y: Any,
     *,
-    weights: Any = None,
-    offset: Any = None,
-    intercept: bool = True,
-    solver: str | Solver | None = None,
-    init: Any = None,
-    tol: float | None = None,
-    max_iter: int | None = None,
-) -> Solution:
-    r"""Least squares with w ≥ 0: minimise ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)².
-
-    There is no penalty to scale a dual point into, so the certificate is the optimality `residual`; `gap` is nan.
-
-    Args:
-        X, y, weights, offset, intercept, solver, init, tol, max_iter: as in `fit`.
-
-    References:
-        Lawson & Hanson, Solving Least Squares Problems, Prentice-Hall 1974, chapter 23.
-    """
-    return fit(
-        X, y, Squared(), NonNegative(), weights=weights, offset=offset, intercept=intercept, solver=solver,
-        init=init, tol=tol, max_iter=max_iter,
-    )  # fmt: skip
-
-
-def adaptive_lasso(
-    X: Any,
-    y: Any,
-    lam: Any,
-    *,
-    pilot: Any = None,
-    power: float = 1.0,
+    factors: Any = None,
     weights: Any = None,
     offset: Any = None,
     lower: Any = None,
@@ -247,13 +223,55 @@ def adaptive_lasso(
     tol: float | None = None,
     max_iter: int | None = None,
 ) -> Solution:
-    r"""The adaptive lasso: the lasso with factors fⱼ = 1/|w̃ⱼ|^γ of a pilot estimate w̃.
+    r"""Least squares with w ≥ 0: minimise ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)².
+
+    There is no penalty to scale a dual point into, so the certificate is the optimality `residual`; `gap` is nan.
+
+    Args:
+        X, y, weights, offset, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
+        factors: one per coefficient; inf excludes it, other values say nothing, as there is no penalty.
+        lower, upper: other limits, lower ≤ 0 ≤ upper, such as `lower=-inf` for coefficients of any sign; `lower` is 0
+            if None.
+
+    References:
+        Lawson & Hanson, Solving Least Squares Problems, Prentice-Hall 1974, chapter 23.
+    """
+    penalty = NonNegative()
+    if lower is not None or upper is not None or factors is not None:
+        penalty, lower = L1(0.0, factors), 0.0 if lower is None else lower
+    return fit(
+        X, y, Squared(), penalty, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
+        standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+
+
+def adaptive_lasso(
+    X: Any,
+    y: Any,
+    lam: Any,
+    *,
+    pilot: Any = None,
+    power: float = 1.0,
+    factors: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    intercept: bool = True,
+    standardize: bool = False,
+    solver: str | Solver | None = None,
+    init: Any = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Solution:
+    r"""The adaptive lasso: the lasso with factors fⱼ/|w̃ⱼ|^γ of a pilot estimate w̃.
 
     Args:
         X, y, lam, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `lasso`.
         pilot: w̃, like `params.coef`; if None the `ols` estimate for p < n, else the `ridge` estimate at λ = n. A
             coefficient that is 0 in the pilot is excluded.
         power: γ > 0.
+        factors: f, as in `lasso`; 1 if None.
 
     References:
         Zou, The adaptive lasso and its oracle properties, JASA 101 (2006).
@@ -267,7 +285,12 @@ def adaptive_lasso(
         pilot = first(X, target[:, 0] if samples.single else target, weights=weights, intercept=intercept).params.coef
     trailing = () if samples.single else samples.Y.shape[1:]
     check_finite("pilot", samples.structure.ravel(pilot, trailing, "pilot"))
+    given = check_penalty(L1(1.0, factors), samples.structure, trailing, samples.X.dtype).factors
     factors = jax.tree.map(lambda w: jnp.where(w == 0, jnp.inf, 1 / jnp.abs(jnp.where(w == 0, 1, w)) ** power), pilot)
+    if given is not None:
+        adapted = samples.structure.ravel(factors, trailing, "pilot").reshape(p, -1)
+        both = jnp.where(given == 0, 0, given * jnp.where(given == 0, 1, adapted))
+        factors = samples.structure.unravel(both[:, 0] if samples.single else both)
     return lasso(
         X, y, lam, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
         standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,

@@ -7,6 +7,7 @@ from regjax.penalties.balls import L1Ball, L2Ball
 from regjax.penalties.blocks import Group, MultiTask, SparseGroup
 from regjax.penalties.check import check_penalty, is_valid, scale_strengths, strength_axes
 from regjax.penalties.elementwise import L1, L2, Box, ElasticNet, Limited, NonNegative, Zero
+from regjax.penalties.limited_blocks import LimitedBlocks, limit
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.protocol import Penalty
@@ -25,6 +26,7 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "Limited",
+    "LimitedBlocks",
     "MultiTask",
     "NonNegative",
     "Penalty",
@@ -36,6 +38,7 @@ __all__ = [
     "Zero",
     "check_penalty",
     "is_valid",
+    "limit",
     "ravel_penalty",
     "scale_strengths",
     "strength_axes",

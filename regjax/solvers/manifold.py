@@ -11,7 +11,7 @@ from jax import Array, lax
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
-from regjax.penalties import Box, Limited, Penalty, PlusL2
+from regjax.penalties import Box, Limited, LimitedBlocks, Penalty, PlusL2
 from regjax.penalties.balls import Ball
 from regjax.solvers.task import Null, Task, distance
 
@@ -40,7 +40,9 @@ def drift(penalty: Penalty, w: Array, z: Array) -> Array:
 
 
 def _limits(penalty: Any) -> bool:
-    return isinstance(penalty, Ball | Box | Limited) or (isinstance(penalty, PlusL2) and _limits(penalty.penalty))
+    if isinstance(penalty, PlusL2):
+        return _limits(penalty.penalty)
+    return isinstance(penalty, Ball | Box | Limited | LimitedBlocks)
 
 
 def _conditions(point: Array, theta: tuple[Task, Penalty], shift: Array) -> Array:

@@ -294,3 +294,43 @@ def test_relaxed_and_adaptive():
     pilot = regjax.ols(X, y, weights=v).params.coef
     truth = regjax.lasso(X, y, 1.0, factors=1 / jnp.abs(pilot), weights=v)
     assert_close(regjax.adaptive_lasso(X, y, 1.0, weights=v).params, truth.params)
+
+
+@pytest.mark.once
+def test_limits_of_groups_hold_and_are_certified():
+    """Recomputed by the definition: the objective of no feasible point nearby is lower."""
+    X, y, v = problem(40, 6)
+    groups = [0, 0, 1, 1, 2, 2]
+    fit = regjax.group_lasso(X, y, 2.0, groups, lower=-0.2, upper=0.4, weights=v)
+    w, b = np.asarray(fit.params.coef), float(fit.params.intercept)
+    assert bool(fit.converged)
+    assert float(fit.gap) <= tolerance(1e-10, 1e-5)
+    assert np.all((w >= -0.2) & (w <= 0.4))
+    assert np.any((w == -0.2) | (w == 0.4))
+
+    def objective(w, b):
+        norms = [np.linalg.norm(w[np.array(groups) == g]) for g in range(3)]
+        return 0.5 * np.asarray(v) @ (np.asarray(y) - b - np.asarray(X) @ w) ** 2 + 2 * np.sqrt(2) * sum(norms)
+
+    assert_close(fit.objective, objective(w, b))
+    around = np.random.default_rng(0).normal(size=(200, 7)) * 1e-3
+    assert all(objective(np.clip(w + d[:6], -0.2, 0.4), b + d[6]) >= objective(w, b) * (1 - 1e-12) for d in around)
+    wide = regjax.group_lasso(X, y, 2.0, groups, lower=-99.0, upper=99.0, weights=v)
+    assert_close(wide.params.coef, regjax.group_lasso(X, y, 2.0, groups, weights=v).params.coef)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "given",
+    [{"factors": np.array([0.0, 1.0, 2.0, np.inf, 1.0])}, {"lower": -0.1, "upper": 0.6, "standardize": True}],
+    ids=["factors", "limits"],
+)
+def test_ball_takes_what_the_lasso_takes(given):
+    X, y, _ = problem(30, 5)
+    X = X * np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    offset = np.linspace(-1, 1, 30)
+    ball = regjax.lasso_ball(X, y, 0.4, offset=offset, **given)
+    size = np.std(X, axis=0) if given.get("standardize") else np.ones(5)
+    factors = np.where(np.isinf(given.get("factors", 1.0)), 0, given.get("factors", 1.0))
+    assert_close(np.sum(factors * size * np.abs(ball.params.coef)), 0.4)
+    assert_close(ball.params.coef, regjax.lasso(X, y, ball.lam, offset=offset, **given).params.coef)
