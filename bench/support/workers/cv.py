@@ -14,7 +14,7 @@ import numpy as np
 
 
 def serve(validate, path, version):
-    """Run `validate(X, y, alphas, folds, **setting)` and `path(X, y, alphas, **setting)` -> (L, p)."""
+    """Run `validate(X, y, alphas, folds, **setting)` and `path(X, y, alphas, n, **setting)` -> (L, p)."""
     warnings.simplefilter("ignore")
     folder = Path(sys.argv[1])
     X, y, lams, folds = (np.load(folder / f"{name}.npy") for name in ("X", "y", "lams", "folds"))
@@ -29,7 +29,10 @@ def serve(validate, path, version):
             times.append(time.perf_counter() - start)
         seconds.append(min(times))
         if request["coef"]:
-            fits = [path(np.asfortranarray(X[folds != f]), y[folds != f], alphas, **setting) for f in np.unique(folds)]
+            fits = [
+                path(np.asfortranarray(X[folds != f]), y[folds != f], alphas, len(y), **setting)
+                for f in np.unique(folds)
+            ]
             np.stack(fits).astype(np.float64).tofile(folder / f"coef_{k}.bin")
         if sum(times) > request["limit"]:
             break

@@ -13,13 +13,18 @@ request <- fromJSON(at("request.json"), simplifyVector = FALSE)
 glmnet.control(fdev = 0, devmax = 1)  # no early end of the path
 
 seconds <- c()
+# its ridge penalty is that of y over its deviation
+deviation <- sqrt(mean((y - mean(y))^2))
 for (k in seq_along(request$settings)) {
   setting <- request$settings[[k]]
+  ridge <- setting$model == "ridge"
+  common <- list(lambda = if (ridge) alphas * deviation else alphas, alpha = if (ridge) 0 else 1,
+                 family = if (setting$model == "logistic") "binomial" else "gaussian", standardize = FALSE,
+                 thresh = setting$tol, type.gaussian = setting$type, maxit = 1e9)
   times <- c()
   while (length(times) == 0 || (length(times) < request$most && sum(times) < request$budget)) {
     start <- Sys.time()
-    cv.glmnet(X, y, lambda = alphas, foldid = folds, standardize = FALSE, thresh = setting$tol,
-              type.gaussian = setting$type, maxit = 1e9)
+    do.call(cv.glmnet, c(list(X, y, foldid = folds), common))
     times <- c(times, as.numeric(Sys.time() - start, units = "secs"))
   }
   seconds <- c(seconds, min(times))
@@ -27,8 +32,7 @@ for (k in seq_along(request$settings)) {
     output <- file(at(sprintf("coef_%d.bin", k - 1)), "wb")
     for (fold in sort(unique(folds))) {
       train <- folds != fold
-      path <- glmnet(X[train, ], y[train], lambda = alphas, standardize = FALSE, thresh = setting$tol,
-                     type.gaussian = setting$type, maxit = 1e9)$beta
+      path <- do.call(glmnet, c(list(X[train, ], y[train]), common))$beta
       writeBin(as.vector(as.matrix(path)), output)
     }
     close(output)
