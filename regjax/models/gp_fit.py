@@ -196,8 +196,9 @@ def _from_starts(
 ):
     """Minimise from every start: a `Minimum` with starts in front, and the evaluations of screening."""
 
-    def follow_all(function, size, tol, active, starts):
+    def follow_all(rows, tol, active, starts):
         """Minimise from each start, the ends of the earlier ones being rivals to the next."""
+        function, size = on(rows)
 
         def follow(rivals, lane):
             index, active, start = lane
@@ -213,12 +214,12 @@ def _from_starts(
     everyone = jnp.ones(len(starts), bool)
     screening = jnp.zeros(len(starts), jnp.int32)
     if not race or subset is None:
-        return follow_all(*on(None), tol, everyone, starts), screening
-    screened = follow_all(*on(subset), jnp.maximum(tol, 1e-4), everyone, starts)
+        return follow_all(None, tol, everyone, starts), screening
+    screened = follow_all(subset, jnp.maximum(tol, 1e-4), everyone, starts)
     value = jnp.where((screened.status == Status.DROPPED) | jnp.isnan(screened.value), jnp.inf, screened.value)
     best = jnp.argmin(value)
     behind = value - value[best]
     decided = jnp.isfinite(value[best]) & ~jnp.any((behind > TWINS) & (behind < DECISIVE))
     active = jnp.where(decided, jnp.arange(len(starts)) == best, everyone)
-    ends = follow_all(*on(None), tol, active, jnp.where(decided, screened.point, starts))
+    ends = follow_all(None, tol, active, jnp.where(decided, screened.point, starts))
     return ends, screened.num_eval
