@@ -34,30 +34,51 @@ class Minimum(NamedTuple):
     status: Array
 
 
-class Rival(NamedTuple):
-    """A minimum that is known, with its second derivative: a run that comes into its bowl or stays behind is dropped.
+class Rivals(NamedTuple):
+    """k known minima with their second derivatives: a run that is in the bowl of one, or hopeless, is dropped.
 
-    A run is in the bowl where its value, and its slope on the line to the rival, are those of the rival's parabola.
-    It stays behind where, after eight steps, ten times the fall that its own model expects would not bring it below.
+    A run is in a bowl where its value, its slope on the line to the minimum and its whole gradient are those of the
+    bowl's parabola. It is hopeless where it is behind the best by more than the margin, and neither ten times the fall
+    that its own model expects nor a straight fall over the longest step would bring it there. The margin is what keeps
+    runs near saddles alive, which stand still for a while before they fall.
+
+    Attributes:
+        value: (k,), infinite where there is none yet. point: (k, q). curvature: (k, q, q).
+        margin: a scalar in the units of the function.
     """
 
     value: Array
     point: Array
     curvature: Array
+    margin: Array
 
-    def beats(self, state: "_State", downhill: Array) -> Array:
+    @classmethod
+    def none(cls, starts: Array, margin: float) -> "Rivals":
+        """Room for one minimum from each start (k, q)."""
+        k, q = starts.shape
+        eye = jnp.broadcast_to(jnp.eye(q, dtype=starts.dtype), (k, q, q))
+        return cls(jnp.full(k, jnp.inf, starts.dtype), starts, eye, jnp.asarray(margin, starts.dtype))
+
+    def joined(self, index: Array, end: Minimum) -> "Rivals":
+        """With the end of a run among them, unless it was dropped."""
+        value = jnp.where((end.status == Status.DROPPED) | jnp.isnan(end.value), jnp.inf, end.value)
+        return self._replace(
+            value=self.value.at[index].set(value),
+            point=self.point.at[index].set(end.point),
+            curvature=self.curvature.at[index].set(end.curvature),
+        )
+
+    def beat(self, state: "_State", downhill: Array) -> Array:
         """Whether to drop a run."""
-        away = state.point - self.point
-        rise = away @ self.curvature @ away
-        above, slope = state.value - self.value, state.gradient @ away
-        bowl = (above >= 0) & (above < rise) & (rise < 4 * above) & (slope > rise / 2) & (slope < 2 * rise)
-        behind = (state.accepted >= 8) & (above + 5 * (downhill @ state.gradient) > 0)
-        return bowl | behind
-
-
-def nobody(start: Array) -> Rival:
-    """A rival that beats none."""
-    return Rival(jnp.full((), jnp.inf, start.dtype), start, jnp.eye(len(start), dtype=start.dtype))
+        above, away = state.value - self.value, state.point - self.point
+        pull = jnp.einsum("kij,kj->ki", self.curvature, away)  # the gradient of the parabola
+        rise, slope = jnp.sum(pull * away, axis=1), away @ state.gradient
+        bowl = (above >= 0) & (4 * above < 3 * rise) & (rise < 3 * above)
+        bowl &= (3 * slope > 2 * rise) & (2 * slope < 3 * rise)
+        bowl &= 4 * jnp.sum((state.gradient - pull) ** 2, axis=1) < jnp.sum(pull**2, axis=1)
+        behind = jnp.max(above)
+        fall = jnp.maximum(-5 * (downhill @ state.gradient), LONGEST * jnp.sum(jnp.abs(state.gradient)))
+        return jnp.any(bowl) | (behind > jnp.maximum(self.margin, fall))
 
 
 class _State(NamedTuple):
@@ -81,8 +102,7 @@ def minimize_box(
     scale: Array | float,
     tol: float,
     max_iter: int,
-    curvature: Array | None = None,
-    rival: Rival | None = None,
+    rivals: Rivals | None = None,
     active: Array | None = None,
 ) -> Minimum:
     """Minimise a smooth function within lower ≤ x ≤ upper by BFGS with projection.
@@ -95,8 +115,7 @@ def minimize_box(
         start: (q,), within the box. lower, upper: (q,), may be infinite.
         scale: what the gradient is measured against. tol: for the residual.
         max_iter: the most evaluations.
-        curvature: a guess of the second derivative (q, q), positive definite; found on the way if None.
-        rival: a minimum that is known.
+        rivals: minima that are known.
         active: whether to start at all; if not, nothing is evaluated and the status is DROPPED.
 
     References:
@@ -119,11 +138,9 @@ def minimize_box(
         level &= projected(trial, gradient) < projected(state.point, state.gradient)
         accept = (first | lowers | level) & jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
 
-        fresh = (state.accepted == 1) & (curvature is None)
-        model = jnp.where(fresh & (move @ bend > 0), bend @ bend / (move @ bend) * eye, state.curvature)
+        model = jnp.where((state.accepted == 1) & (move @ bend > 0), bend @ bend / (move @ bend) * eye, state.curvature)
         model = jnp.where(move @ move > 0, _update(model, move, bend), model)
-        if curvature is None:
-            model = jnp.where(first, jnp.maximum(jnp.max(jnp.abs(gradient)), 1) * eye, model)
+        model = jnp.where(first, jnp.maximum(jnp.max(jnp.abs(gradient)), 1) * eye, model)
         model = jnp.where(accept, model, state.curvature)
         point, value_, gradient_ = (
             jnp.where(accept, new, old)
@@ -148,8 +165,8 @@ def minimize_box(
             accepted=state.accepted + accept,
             dropped=state.dropped,
         )
-        if rival is not None:
-            state = state._replace(dropped=accept & rival.beats(state, downhill))
+        if rivals is not None:
+            state = state._replace(dropped=accept & rivals.beat(state, downhill))
         residual = projected(point, gradient_) / scale
         lost = jnp.isinf(value_) | (tries >= TRIES) | state.dropped  # at a start that is not finite, too
         return state, jnp.where(lost, jnp.inf, residual)
@@ -160,7 +177,7 @@ def minimize_box(
         point=start,
         value=jnp.full((), jnp.inf, start.dtype),
         gradient=flat,
-        curvature=eye if curvature is None else curvature,
+        curvature=eye,
         direction=flat,
         length=jnp.ones((), start.dtype),
         tries=zero,

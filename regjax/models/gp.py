@@ -133,7 +133,8 @@ def gp(kernel: Any, X: Any, y: Any, noise: Any, *, mean: Any = None, weights: An
         noise: σ² ≥ 0, a variance: a scalar, or one per sample (n,).
         mean: m: a number, one per target (t,), or a function of points (m of them to (m,) or (m, t)) such as the params
             of a linear model, a callable pytree. 0 if None.
-        weights: v (n,): precisions, ε has variance σ²/vᵢ. A sample of weight zero has no influence.
+        weights: v (n,): precisions, ε has variance σ²/vᵢ. A sample of weight zero has no influence
+            (and the derivative in its weight is given as 0, as in `kernel_ridge`).
 
     Returns:
         A `GaussianProcess`: `mean(Z)`, `variance(Z)`, `covariance(Z)`, `interval(Z)`, `sample(key, Z)`, `loo()`,

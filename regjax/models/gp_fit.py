@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core import gaussian
-from regjax.core.bfgs import Rival, minimize_box, nobody
+from regjax.core.bfgs import Rivals, minimize_box
 from regjax.core.lanes import lane_by_lane
 from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
@@ -18,6 +18,8 @@ from regjax.models.gp_parameters import Layout, Search, layout_of, log_prior, pr
 from regjax.models.gp_problem import check_process, leave_one_out, log_likelihood, prior
 
 FEWEST = 128  # samples that starts are screened on, at the least
+DECISIVE = 20.0  # a difference of log likelihoods that leaves no doubt; within it, starts are followed to their ends
+TWINS = 0.05  # a difference within which two ends of screening are taken to be one
 
 
 class Starts(NamedTuple):
@@ -70,17 +72,18 @@ def gp_fit(
     Maximises the log marginal likelihood log N(y; m, K + σ²I), or Σᵢ log p(yᵢ | all others), plus log priors, over
     every hyperparameter of the kernel, the noise and the mean: positive ones in logarithms, by BFGS within bounds.
 
-    Starts are screened on a quarter of the samples; then, best first, continued on all of them. A start is dropped
-    where screening led it to where another is, or where it falls behind the best so far. `jax.vmap` over data sets runs
-    them one after the other on CPU, so that none waits for another.
+    A start is dropped where it comes into the bowl of a maximum that another has found, or where it makes no headway
+    20 nats below one. From 256 samples on, starts are screened on a quarter of them: where that leaves one maximum and
+    nothing within 20 nats of it, only its start is continued on all samples; else all starts are. `jax.vmap` over data
+    sets runs them one after the other on CPU, so that none waits for another.
 
     Args:
         kernel, X, y, weights: as in `gp`. The kernel's hyperparameters are the first start.
         noise: σ², a scalar, fitted too; one per sample (n,) is known and held.
         mean: a number or one per target, fitted; a function of points, whose leaves are fitted; zero if None.
         restarts: how many starts, the given values among them; the others are drawn around them, or within `bounds`.
-        race: whether starts are screened and dropped. False follows each to its end on all data: several times the
-            evaluations, and where there are many maxima of about one height sometimes a better one.
+        race: whether starts are screened and dropped. False follows each to its end on all data, for several times
+            the evaluations.
         key: of the starts' random numbers; `jax.random.key(0)` if None.
         fixed: which to hold: a dictionary with keys among "kernel", "noise", "mean". A value is True, or like its part
             with True or False for each hyperparameter: `{"kernel": True * RBF(False)}`.
@@ -193,34 +196,30 @@ def _from_starts(
 ):
     """Minimise from every start: a `Minimum` with starts in front, and the evaluations of screening."""
 
-    def follow_all(function, size, tol, lanes):
-        """Minimise in each lane (whether to, start, curvature), the best so far being a rival to the next."""
+    def follow_all(rows, tol, active, starts):
+        """Minimise from each start, the ends of the earlier ones being rivals to the next."""
+        function, size = on(rows)
 
-        def follow(rival, lane):
-            active, start, curvature = lane
+        def follow(rivals, lane):
+            index, active, start = lane
             end = minimize_box(
-                function, start, lower, upper, scale=size, tol=tol, max_iter=max_iter, curvature=curvature,
-                rival=rival if race else None, active=active,
+                function, start, lower, upper, scale=size, tol=tol, max_iter=max_iter,
+                rivals=rivals if race else None, active=active,
             )  # fmt: skip
-            best = Rival(end.value, end.point, end.curvature)
-            return jax.tree.map(lambda a, b: jnp.where(end.value < rival.value, a, b), best, rival), end
+            return rivals.joined(index, end), end
 
-        return lax.scan(follow, nobody(starts[0]), lanes)[1]
+        lanes = (jnp.arange(len(starts)), active, starts)
+        return lax.scan(follow, Rivals.none(starts, DECISIVE), lanes)[1]
 
     everyone = jnp.ones(len(starts), bool)
-    if not race:
-        function, size = on(None)
-        return follow_all(function, size, tol, (everyone, starts, None)), jnp.zeros(len(starts), jnp.int32)
-    function, size = on(subset)
-    screened = follow_all(function, size, jnp.maximum(tol, 1e-3), (everyone, starts, None))
-    order = jnp.argsort(screened.value)  # nan and inf last
-    screened = jax.tree.map(lambda a: a[order], screened)
-    twin = jnp.any(jnp.tril(jnp.abs(screened.value[:, None] - screened.value) < 0.01, -1), axis=1)
-    behind = screened.value > screened.value[0] + 0.1 * size
-    active = (screened.status != Status.DROPPED) & jnp.isfinite(screened.value) & ~twin & ~behind
-    function, whole = on(None)
-    ends = follow_all(function, whole, tol, (active, screened.point, screened.curvature * (whole / size)))
-    failed = screened.status == Status.NON_FINITE
-    ends = ends._replace(status=jnp.where(failed, screened.status, ends.status))
-    back = jnp.argsort(order)
-    return jax.tree.map(lambda a: a[back], (ends, screened.num_eval))
+    screening = jnp.zeros(len(starts), jnp.int32)
+    if not race or subset is None:
+        return follow_all(None, tol, everyone, starts), screening
+    screened = follow_all(subset, jnp.maximum(tol, 1e-4), everyone, starts)
+    value = jnp.where((screened.status == Status.DROPPED) | jnp.isnan(screened.value), jnp.inf, screened.value)
+    best = jnp.argmin(value)
+    behind = value - value[best]
+    decided = jnp.isfinite(value[best]) & ~jnp.any((behind > TWINS) & (behind < DECISIVE))
+    active = jnp.where(decided, jnp.arange(len(starts)) == best, everyone)
+    ends = follow_all(None, tol, active, jnp.where(decided, screened.point, starts))
+    return ends, screened.num_eval

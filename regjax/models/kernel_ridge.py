@@ -40,7 +40,8 @@ def kernel_ridge(
     with α = (K + λV⁻¹)⁻¹(y − b). One λ is a Cholesky factorization; `jax.vmap` over λ is one eigendecomposition, in
     any nesting with folds, targets and kernels. λ = 0 is the interpolant of minimum norm, by pseudo-inverse.
 
-    Differentiable with respect to hyperparameters, X, y, λ and positive weights.
+    Differentiable with respect to hyperparameters, X, y, λ and positive weights. A sample of weight zero may hold
+    anything, so it is not looked at: the derivative in its weight is given as 0, which is not the slope to the right.
 
     Args:
         kernel: of `regjax.kernels`, or a function of two points. Where it is not known to be positive semidefinite

@@ -235,3 +235,17 @@ def test_a_batch_of_models_is_called_with_vmap():
     assert_close(each[1], regjax.kernel_ridge(KERNEL, X, Y[:, 0], LAMS[1]).params(Z), f32=1e-5)
     with pytest.raises(ValueError, match=r"jax\.vmap\(lambda model"):
         fits.params(Z)
+
+
+def test_the_derivative_in_a_weight_of_zero_is_given_as_zero():
+    """Such a sample may hold anything, and is not looked at; the derivatives in other weights are right."""
+    data, targets = jnp.array([0.0, 0.5, 2.0, jnp.nan]), jnp.array([1.0, -1.0, 0.5, jnp.inf])
+
+    def value(weights, data, targets):
+        return jnp.sum(
+            regjax.kernel_ridge(regjax.kernels.RBF(1.0), data, targets, 0.5, weights=weights).params(data[:2])
+        )
+
+    slope = jax.grad(value)(jnp.array([1.0, 2.0, 0.5, 0.0]), data, targets)
+    assert float(slope[3]) == 0
+    assert_close(slope[:3], jax.grad(value)(jnp.array([1.0, 2.0, 0.5]), data[:3], targets[:3]))
