@@ -155,3 +155,13 @@ def test_domains():
 def test_unknown_link_lists_the_known():
     with pytest.raises(ValueError, match="link of Poisson must be one of 'log', 'sqrt', got 'logit'"):
         losses.Poisson("logit").value(1.0, 1.0)
+
+
+@pytest.mark.parametrize("eta", [-800.0, -3.0, 0.0, 3.0, 800.0])
+def test_derivatives_of_the_logit_at_its_branches(eta):
+    """Value, slope and curvature are each the derivative of the one before, at 0 too, where their formulas change."""
+    loss, y = losses.Logistic(), 0.3
+    eta = jnp.asarray(eta)
+    assert jnp.allclose(jax.grad(lambda e: loss.value(y, e))(eta), loss.gradient(y, eta))
+    assert jnp.allclose(jax.grad(lambda e: loss.gradient(y, e))(eta), loss.curvature(y, eta))
+    assert jnp.allclose(loss.curvature(y, jnp.zeros(())), 0.25)

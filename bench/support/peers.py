@@ -38,6 +38,8 @@ PACKAGES = {
     "gpjax": ["gpjax>=1.0"],
     "gpytorch": ["gpytorch", "torch"],
     "abess": ["abess==0.4.11"],
+    "glum": ["glum>=3.1"],
+    "statsmodels": ["statsmodels>=0.14"],
 }
 DEBIAN = {"glmnet": ["r-base-core", "r-cran-glmnet", "r-cran-jsonlite"]}
 
@@ -151,7 +153,7 @@ def run(name, X, y, lams, settings, budget, most, limit=1e9, command=None, *, sc
     def read(folder, reply):
         runs = []
         for k, seconds in enumerate(reply["seconds"]):
-            coef = np.fromfile(folder / f"coef_{k}.bin").reshape(len(X), lams.shape[1], X.shape[2])
+            coef = np.fromfile(folder / f"coef_{k}.bin").reshape(len(X), lams.shape[1], -1)
             runs.append(Run(seconds, gap(X, y, lams, coef), coef, settings[k]))
         return runs
 
@@ -183,6 +185,6 @@ def measure(name, X, y, lams, targets, command=None, *, tried=None, script=None,
 
 
 if __name__ == "__main__":
-    for peer in sys.argv[1:] or [*NAMES, "abess"]:
+    for peer in sys.argv[1:] or [*NAMES, "abess", "glum", "statsmodels"]:
         problem = install(peer)
         print(f"{peer}: {'ready' if problem is None else 'skipped, ' + problem}", flush=True)

@@ -16,7 +16,20 @@ from regjax.core.lanes import lane_by_lane, map_lanes, sees_lanes, split_axes
 from regjax.core.solution import Status
 from regjax.core.triangular import triangular_inverse
 
-Root = tuple[Array, ...] | None
+
+class Rows(NamedTuple):
+    """R = [√hᵢ (xᵢ − m)]ᵢ, a root of Σᵢ hᵢ (xᵢ − m)(xᵢ − m)ᵀ that is formed only where it is needed.
+
+    Attributes:
+        X: (n, p). weights: h (n,). mean: m (p,).
+    """
+
+    X: Array
+    weights: Array
+    mean: Array
+
+
+Root = tuple[Array, ...] | Rows | None
 
 
 class Factor(NamedTuple):
@@ -64,13 +77,20 @@ def _svd_spectrum(A: Array, root: Root) -> Spectrum:
         values, vectors = jnp.linalg.eigh(A)
         return _truncated(values, vectors)
     eps = jnp.finfo(A.dtype).eps
-    whole = jnp.concatenate(root, axis=1)
+    whole = _whole(root)
     vectors, singular, _ = jnp.linalg.svd(whole, full_matrices=False)
     kept = ~(singular <= max(whole.shape) * eps * singular[0])
     values = singular**2
     largest = jnp.max(jnp.where(kept, 0, values))
     doubt = jnp.where(largest > (4 * eps * singular[0]) ** 2, largest, 0)
     return Spectrum(jnp.where(kept, values, 0), vectors, kept, doubt)
+
+
+def _whole(root: tuple[Array, ...] | Rows) -> Array:
+    """R (p, k)."""
+    if isinstance(root, Rows):
+        return ((root.X - root.mean) * jnp.sqrt(root.weights)[:, None]).T
+    return jnp.concatenate(root, axis=1)
 
 
 def _truncated(values: Array, vectors: Array) -> Spectrum:
@@ -246,8 +266,8 @@ def factorize(A: Array, lam: Array, *, penalty: Array | None = None, root: Root 
         A: (p, p), positive semidefinite.
         lam: scalar, λ ≥ 0.
         penalty: Ω (p, p), positive semidefinite; the identity if None.
-        root: blocks (p, k) that side by side are a matrix R with A = RRᵀ, if known: ill-conditioned cases are then
-            solved without squaring.
+        root: blocks (p, k) that side by side are a matrix R with A = RRᵀ, or the `Rows` of one, if known:
+            ill-conditioned cases are then solved without squaring.
 
     Returns:
         The `Factor`, not differentiable: `solve`, `quad_diag` and `logdet` are.

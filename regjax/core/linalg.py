@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from regjax.core.factors import Factor, Root, Spectrum, factorize
 from regjax.core.implicit import implicit_solution
-from regjax.core.lanes import sees_lanes
+from regjax.core.lanes import computes_on_cpu, sees_lanes
 
 
 def cross(A: Array, B: Array) -> Array:
@@ -30,8 +30,10 @@ def _shifted_optimality(W, theta):
     return _shifted(A, lam, penalty, W) - B
 
 
-def _apply_factor(factor: Factor, rhs: Array) -> Array:
-    """(A + λΩ)⁻¹ rhs for rhs (p, t)."""
+def apply_factor(factor: Factor, rhs: Array, *, in_range: bool = False) -> Array:
+    """(A + λΩ)⁻¹ rhs for rhs (p, t), `in_range` as in `solve`; not differentiable."""
+    if in_range:
+        factor = factor._replace(scale=jnp.where(factor.kept, factor.scale, jnp.inf))
     return factor.basis @ (cross(factor.basis, rhs) / factor.scale[:, None])
 
 
@@ -43,7 +45,7 @@ def _graded(A):
     return jnp.any(least < 1e-4 * jnp.max(diagonal, axis=-1)).reshape((1,) * (A.ndim - 2))
 
 
-def _refined(factor: Factor, A: Array, B: Array, lam: Array, W: Array) -> Array:
+def _refined(factor: Factor, A: Array, B: Array, lam: Array, W: Array, in_range: bool) -> Array:
     """W after two steps of refinement, each where it lowers the residual.
 
     An eigendecomposition is accurate relative to the largest column; the residual is so for each column, and gives
@@ -58,7 +60,7 @@ def _refined(factor: Factor, A: Array, B: Array, lam: Array, W: Array) -> Array:
 
     residual, error = left(W)
     for _ in range(2):
-        new = W + _apply_factor(factor, residual)
+        new = W + apply_factor(factor, residual, in_range=in_range)
         new_residual, new_error = left(new)
         better = new_error < error
         W, residual, error = (
@@ -76,14 +78,13 @@ def solve(
     rounding, which a small λ would blow up, and is left out of the value.
     """
     factor = lax.stop_gradient(factor)
-    visible = factor._replace(scale=jnp.where(factor.kept, factor.scale, jnp.inf)) if in_range else factor
-    W = _apply_factor(visible, B)
+    W = apply_factor(factor, B, in_range=in_range)
     if penalty is None:
         fixed = lax.stop_gradient((A, B, lam))
-        W = lax.cond(_graded(fixed[0]), lambda: _refined(visible, *fixed, W), lambda: W)
+        W = lax.cond(_graded(fixed[0]), lambda: _refined(factor, *fixed, W, in_range), lambda: W)
     return implicit_solution(
         _shifted_optimality,
-        lambda factor, theta, W, rhs: _apply_factor(factor, rhs),
+        lambda factor, theta, W, rhs: apply_factor(factor, rhs),
         W,
         (A, lam, penalty, B),
         factor,
@@ -220,3 +221,28 @@ def symmetric_product(A: Array, B: Array) -> Array:
     across = jnp.einsum("ni,nj->ij", A[:, :half], B[:, half:])
     first, last = (jnp.einsum("ni,nj->ij", A[:, part], B[:, part]) for part in (slice(half), slice(half, None)))
     return jnp.block([[first, across], [across.T, last]])
+
+
+BLOCK = 1000  # rows whose products a core's cache can hold
+
+
+def weighted_moments(X: Array, weights: Array) -> tuple[Array, Array]:
+    """Σᵢ hᵢxᵢ (p,) and Σᵢ hᵢxᵢxᵢᵀ (p, p) for X (n, p) and h (n,).
+
+    Of many rows on one CPU, block by block: the weighted matrix is never written to memory, which saves two fifths.
+    """
+    n = len(X)
+
+    def some(x, h):
+        return h @ x, cross(h[:, None] * x, x)
+
+    if n < 4 * BLOCK or not computes_on_cpu() or jax.device_count() > 1:
+        return some(X, weights)
+
+    def block(k, sums):
+        more = some(*(lax.dynamic_slice_in_dim(a, k * BLOCK, BLOCK) for a in (X, weights)))
+        return sums[0] + more[0], sums[1] + more[1]
+
+    rest = n // BLOCK * BLOCK
+    start = some(X[rest:], weights[rest:])  # of no rows: 0
+    return lax.fori_loop(0, n // BLOCK, block, start)

@@ -54,7 +54,8 @@ class Binomial(Elementwise):
         eta = jnp.asarray(eta)
         link = check_link(self, _LINKS)
         if link == "logit":
-            return -jnp.logaddexp(0, -eta), -jnp.logaddexp(0, eta)
+            tail = jnp.log1p(jnp.exp(_below(eta)))
+            return jnp.where(eta >= 0, 0, eta) - tail, -jnp.where(eta >= 0, eta, 0) - tail
         if link == "probit":
             return _log_normal(eta), _log_normal(-eta)
         if link == "cauchit":
@@ -67,9 +68,9 @@ class Binomial(Elementwise):
     def slopes_of_logs(self, eta: Any) -> tuple[Array, Array]:
         """The derivatives of log μ and log(1 − μ)."""
         eta = jnp.asarray(eta)
-        up, down = self.logs(eta)
-        if self.link == "logit":
-            return jnp.exp(down), -jnp.exp(up)
+        if check_link(self, _LINKS) == "logit":
+            up, down = _sigmoids(eta)
+            return down, -up
         if self.link == "probit":
             return _mills(-eta), -_mills(eta)
         if self.link == "cauchit":
@@ -89,6 +90,10 @@ class Binomial(Elementwise):
         """F′(η)(μ − y)/(μ(1 − μ)) as a sum of terms of one sign each."""
         up, down = self.slopes_of_logs(eta)
         return -(y * up + (1 - y) * down)
+
+    def curvature(self, y, eta):
+        """∂²ℓ/∂η²: μ(1 − μ) for "logit"."""
+        return self.fisher(y, eta) if self.link == "logit" else super().curvature(y, eta)
 
     def fisher(self, y, eta):
         """The expected curvature F′²/(μ(1 − μ))."""
@@ -111,7 +116,7 @@ class Binomial(Elementwise):
 
     def mean(self, eta: Any) -> Array:
         """μ."""
-        return jnp.exp(self.logs(eta)[0])
+        return _sigmoids(jnp.asarray(eta))[0] if self.link == "logit" else jnp.exp(self.logs(eta)[0])
 
     def saturated(self, y):
         """The entropy of y."""
@@ -141,6 +146,18 @@ class Binomial(Elementwise):
         wins = v * y
         ways = gammaln(v + 1) - gammaln(wins + 1) - gammaln(v - wins + 1)
         return jnp.sum(jnp.where(v > 0, ways - v * self.value(y, eta), 0))
+
+
+def _sigmoids(eta: Array) -> tuple[Array, Array]:
+    """μ and 1 − μ of the logit link, each to full relative precision, from one exponential."""
+    small = jnp.exp(_below(eta))
+    above, below = 1 / (1 + small), small / (1 + small)
+    return jnp.where(eta >= 0, above, below), jnp.where(eta >= 0, below, above)
+
+
+def _below(eta: Array) -> Array:
+    """−|η|, by branches that have the derivative of a smooth function at 0."""
+    return jnp.where(eta >= 0, -eta, eta)
 
 
 def Logistic() -> Binomial:

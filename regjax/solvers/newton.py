@@ -1,19 +1,21 @@
 """Newton's method for any smooth loss: damped under quadratic penalties, proximal under the others."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
-from regjax.core.factors import factorize
+from regjax.core.factors import Factor, Rows, factorize
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import cross, solve
+from regjax.core.linalg import apply_factor, weighted_moments
 from regjax.core.loop import iterate
 from regjax.core.solution import Status, succeeded
 from regjax.penalties import L2, Penalty, Tikhonov, Zero
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, damped, distance, null_model, runs_away, working_point
+from regjax.solvers.task import Task, certify_point, distance, null_model, runs_away, step_length, working_point
+
+LARGE = 100_000  # entries of X from which a Hessian costs more than the steps that it saves
 
 
 def is_quadratic(penalty: Penalty) -> bool:
@@ -21,11 +23,26 @@ def is_quadratic(penalty: Penalty) -> bool:
     return isinstance(penalty, Zero | L2 | Tikhonov)
 
 
+class Curvature(NamedTuple):
+    """The Hessian at some point, made ready for steps: its factor, and where the columns were centred.
+
+    Attributes:
+        factor: of XᵀHX + Ω about the working means.
+        mean: of the columns (p,), with the working weights.
+        total: of those weights.
+    """
+
+    factor: Factor
+    mean: Array
+    total: Array
+
+
 def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int = 100) -> Outcome:
-    """Damped Newton steps (Fisher scoring where the loss is not convex) to the floor of rounding.
+    """Damped Newton steps (Fisher scoring where the loss is not convex) until the residual is `tol`, and one more.
 
     The intercept is profiled out of each step by centring the columns with the working weights. Where the residual is
-    small but the next step would still be long, the minimum is at infinity: the status is SEPARATED.
+    small but the next step would still be long, the minimum is at infinity: the status is SEPARATED. A Hessian costs
+    as much as p gradients: among many samples it is kept for as long as each step leaves a tenth of the residual.
 
     References:
         McCullagh & Nelder, Generalized Linear Models, Chapman & Hall 1989, section 2.5.
@@ -33,27 +50,55 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
     null = null_model(task, penalty, free=jnp.zeros_like)
     hessian = penalty_hessian(penalty, init[1:])
     scale = jnp.where(null.slope > 0, null.slope, 1)
+    eps = float(jnp.finfo(init.dtype).eps)
+    goal = jnp.clip(tol, 4 * eps, eps**0.4)  # of the residual, which is small long after the gap is
+    by_matrix = _by_matrix(task, init)
+
+    def measure(point, eta):
+        at, slopes = working_point(task, point, eta)
+        pull = task.pull(slopes)
+        error = distance(penalty, point, pull) / scale
+        feasible = jnp.all(at == eta)
+        error = jnp.where(feasible | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
+        return at, _with_bend(penalty, point, pull), error
+
+    def refresh(serves, curvature, point, at):
+        def anew():
+            return curvature_at(task, penalty, hessian, point, at)
+
+        return lax.cond(serves, lambda: curvature, anew) if task.X.size >= LARGE else anew()
 
     def step(state):
-        point, direction, slope, _ = state
-        point = damped(task, penalty, point, direction, jnp.vdot(slope, direction))
-        at, slopes = working_point(task, point)
-        error = distance(penalty, point, task.pull(slopes)) / scale
-        feasible = jnp.all(at == task.predictor(point))
-        error = jnp.where(feasible | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
-        return (point, *newton_direction(task, penalty, hessian, point, at, slopes)), error
+        point, eta, direction, slope, curvature, before = state
+        change = task.image(direction)
+        length = step_length(task, penalty, point, direction, jnp.vdot(slope, direction), eta, change)
+        point, eta = point + length * direction, eta + length * change
+        at, slope, error = measure(point, eta)
+        if by_matrix:
+            serves = (before >= 0) & ((error <= before / 10) | (error <= goal))
+            curvature = refresh(serves, curvature, point, at)
+            direction = curved_step(task, penalty, curvature, point, slope)
+        else:
+            direction = _matrix_free(task, penalty, at, slope, point)
+        # the step after the one that reaches the goal squares the error at the price of one pass
+        shown = jnp.where((before > goal) & (error <= goal), 2 * goal, error)
+        return (point, eta, direction, slope, curvature, error), shown
 
     cold = jnp.all(init == 0)
     start = jnp.where(cold | ~jnp.isfinite(task.objective(penalty, init)), null.point, init)
-    eps = float(jnp.finfo(init.dtype).eps)
     still = jnp.zeros_like(init)
-    state = (start, still, still, jnp.int32(Status.CONVERGED))
-    result = iterate(step, state, tol=4 * eps, max_iter=max_iter + 1, patience=5)
-    point, direction, _, remark = result.state
+    nothing = jax.tree.map(
+        lambda a: jnp.zeros(a.shape, a.dtype),
+        jax.eval_shape(lambda: curvature_at(task, penalty, hessian, start, task.y)) if by_matrix else None,
+    )
+    state = (start, task.predictor(start), still, still, nothing, jnp.array(-1, init.dtype))
+    result = iterate(step, state, tol=goal, max_iter=max_iter + 1, patience=5)
+    point, eta, direction, _, curvature, _ = result.state
+    remark = jnp.int32(Status.CONVERGED) if curvature is None else curvature.factor.status
     proof = certify_point(task, penalty, null, point, dual=not isinstance(penalty, Zero))
     status = jnp.where(proof.error <= tol, jnp.where(succeeded(remark), remark, Status.CONVERGED), result.status)
     status = jnp.where((status == Status.CONVERGED) & ~(proof.error <= tol), Status.FLOOR, status)
-    status = jnp.where(runs_away(task, point, direction) | ~null.exists, Status.SEPARATED, status)
+    status = jnp.where(runs_away(task, eta, task.image(direction)) | ~null.exists, Status.SEPARATED, status)
     status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE)
     return Outcome(point, proof, result.num_iter - 1, status.astype(jnp.int32))
 
@@ -67,31 +112,52 @@ def penalty_hessian(penalty: Penalty, w: Array) -> Array | None:
 
 def newton_direction(
     task: Task, penalty: Penalty, hessian: Array | None, point: Array, at: Array, slopes: Array
-) -> tuple[Array, Array, Array]:
-    """The Newton step, the gradient, and a status of the linear system."""
-    bend = jax.grad(penalty.value)(point[1:])
-    slope = task.pull(slopes) + jnp.concatenate([jnp.zeros_like(point[:1]), bend])
+) -> Array:
+    """The Newton step at a point whose loss is modelled about the predictors `at`, where it has these slopes."""
+    slope = _with_bend(penalty, point, task.pull(slopes))
+    if not _by_matrix(task, point):
+        return _matrix_free(task, penalty, at, slope, point)
+    return curved_step(task, penalty, curvature_at(task, penalty, hessian, point, at), point, slope)
+
+
+def _by_matrix(task: Task, point: Array) -> bool:
     n, p = task.X.shape
-    if task.loss.coupled or point.shape[1] > 1 or p > n:
-        return _matrix_free(task, penalty, at, slope, point), slope, jnp.int32(Status.CONVERGED)
-    h = task.press(at, jnp.ones_like(at))
+    return not (task.loss.coupled or point.shape[1] > 1 or p > n)
+
+
+def _with_bend(penalty: Penalty, point: Array, pull: Array) -> Array:
+    """The gradient of the objective (p + 1, t) from that of the loss."""
+    return pull.at[1:].add(jax.grad(penalty.value)(point[1:]))
+
+
+def curvature_at(task: Task, penalty: Penalty, hessian: Array | None, point: Array, at: Array) -> Curvature:
+    """The Hessian of the loss about predictors `at`, with that of the penalty."""
+    h = task.press(at, jnp.ones_like(at))[:, 0]
     total = jnp.sum(h)
-    mean = task.one * (h[:, 0] @ task.X) / jnp.where(total > 0, total, 1)
-    centred = task.X - mean
-    gram = cross(h * centred, centred)
-    rhs = mean[:, None] * slope[0] - slope[1:]
-    inside = penalty.tangent(point[1:], jnp.ones_like(rhs))  # all but excluded coefficients
-    gram, rhs = gram * inside * inside.T + jnp.diag(1 - inside[:, 0]), inside * rhs
+    sums, gram = weighted_moments(task.X, h)
+    mean = task.one * sums / jnp.where(total > 0, total, 1)
+    gram = gram - total * jnp.outer(mean, mean)  # rounding here costs speed, not accuracy: slopes are exact
+    inside = _inside(penalty, point)
+    gram = gram * inside * inside.T + jnp.diag(1 - inside[:, 0])
     if hessian is None:
-        lam = jnp.zeros((), gram.dtype)
-        factor = factorize(gram, lam, root=((jnp.sqrt(h) * centred).T,))
-        step = solve(factor, gram, rhs, lam, in_range=True)
+        factor = factorize(gram, jnp.zeros((), gram.dtype), root=Rows(task.X, h, mean))
     else:
-        lam = jnp.ones((), gram.dtype)
-        factor = factorize(gram, lam, penalty=hessian)
-        step = solve(factor, gram, rhs, lam, hessian)
-    shift = -task.one * slope[0] / jnp.where(total > 0, total, 1) - mean @ step
-    return jnp.concatenate([shift[None], step]), slope, factor.status
+        factor = factorize(gram, jnp.ones((), gram.dtype), penalty=hessian)
+    return Curvature(factor, mean, total)
+
+
+def curved_step(task: Task, penalty: Penalty, curvature: Curvature, point: Array, slope: Array) -> Array:
+    """Minus the inverse of the Hessian times the slope."""
+    factor, mean, total = curvature
+    size = jnp.where(total > 0, total, 1)
+    rhs = _inside(penalty, point) * (mean[:, None] * slope[0] - slope[1:])
+    step = apply_factor(factor, rhs, in_range=isinstance(penalty, Zero))
+    return jnp.concatenate([(-task.one * slope[0] / size - mean @ step)[None], step])
+
+
+def _inside(penalty: Penalty, point: Array) -> Array:
+    """1 for coefficients that may move, 0 for excluded ones: (p, 1)."""
+    return penalty.tangent(point[1:], jnp.ones_like(point[1:]))
 
 
 def _matrix_free(task: Task, penalty: Penalty, at: Array, slope: Array, point: Array) -> Array:

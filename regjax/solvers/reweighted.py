@@ -59,7 +59,7 @@ def irls(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int =
         point, h, _, _ = state
         eta = task.predictor(point)
         squares = task._replace(weights=v[:, 0] * h[:, 0], loss=Squared())
-        point = point + newton_direction(squares, penalty, hessian, point, eta, v * (h * (eta - task.y) - tilt))[0]
+        point = point + newton_direction(squares, penalty, hessian, point, eta, v * (h * (eta - task.y) - tilt))
         r = task.y - task.predictor(point)
         dual = h * r + tilt
         size = jnp.maximum(jnp.abs(r), least)

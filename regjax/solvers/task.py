@@ -208,8 +208,8 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     """The best point among those that the penalty does not charge (or in `free`)."""
     if free is None and isinstance(penalty, Zero):  # at whose minimum nothing is left to measure slopes in
         point, deviance, slope, exists = null_model(task, penalty, jnp.zeros_like)
-        point, direction, _ = refit(task, penalty, point, penalty.unpenalised)
-        return Null(point, deviance, slope, exists & ~runs_away(task, point, direction))
+        point, direction, eta = refit(task, penalty, point, penalty.unpenalised)
+        return Null(point, deviance, slope, exists & ~runs_away(task, eta, task.image(direction)))
     free = penalty.unpenalised if free is None else free
     start = task.loss.start(task.y)
     each = task.weights[:, None]  # those of a coupled loss may vanish for directions that change nothing
@@ -221,13 +221,14 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     _, slopes = working_point(task, point, eta)
     deviance = task.total(eta) - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
-    return Null(point, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), ~runs_away(task, point, direction))
+    exists = ~runs_away(task, eta, task.image(direction))
+    return Null(point, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), exists)
 
 
-def runs_away(task: Task, point: Array, direction: Array) -> Array:
-    """Whether a step would still change the predictors by more than a hundredth of themselves."""
+def runs_away(task: Task, eta: Array, change: Array) -> Array:
+    """Whether a step would still change the predictors by more than a hundredth of themselves, less the offset."""
     seen = (task.weights > 0)[:, None]
-    images = (task.loss.visible(task.image(a)) for a in (direction, point))
+    images = (task.loss.visible(a) for a in (change, eta - task.offset))
     change, eta = (jnp.max(jnp.where(seen, jnp.abs(a), 0)) for a in images)
     return change > 1e-2 * jnp.maximum(eta, 1)
 
