@@ -54,7 +54,7 @@ def ladder(loosest, tightest, per_decade=1):
 SETTINGS = {
     "glmnet": [{"tol": t, "type": kind} for t in ladder(10, 15) for kind in ("naive", "covariance")],
     "adelie": [{"tol": t, "covariance": kind} for t in ladder(10, 15) for kind in (False, True)],
-    "celer": [{"tol": t, "prune": 1} for t in ladder(4, 13)],
+    "celer": [{"tol": t, "prune": 1} for t in ladder(4, 10)],
     "skglm": [{"tol": t} for t in ladder(4.5, 8, per_decade=2)],
     "scikit-learn": [{"tol": 0.499 * t, "precompute": kind} for t in (1e-4, 1e-6) for kind in (False, True)],
 }

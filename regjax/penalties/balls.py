@@ -1,4 +1,7 @@
-"""Constraints on the norm of the coefficients."""
+"""Constraints on the norm of the coefficients.
+
+The projections are written out because a radius may be 0 here, by which those of optax divide.
+"""
 
 from dataclasses import dataclass
 from typing import Any
