@@ -26,10 +26,10 @@ types: $(READY)
 	$(BIN)/pyright
 
 test64: $(READY)
-	$(QUICK) REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 --dist loadgroup -q
+	$(QUICK) REGJAX_TEST_X64=1 $(BIN)/pytest -n 2 --dist loadgroup -q --durations 12
 
 test32: $(READY)
-	$(QUICK) REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 --dist loadgroup -q
+	$(QUICK) REGJAX_TEST_X64=0 $(BIN)/pytest -n 2 --dist loadgroup -q --durations 12
 
 doctest: $(READY)
 	$(QUICK) $(BIN)/pytest -n 2 -q --doctest-modules regjax

@@ -192,7 +192,10 @@ G = (0, 0, 1)
         (lambda: regjax.lam_grid(X, y, ratio=2.0), r"ratio must be in \(0, 1\], got 2"),
         (lambda: regjax.fit(X, y, Squared(), 3.0), "penalty must be a penalty of regjax.penalties.*got 3"),
         (lambda: regjax.fit(X, y, Squared(), penalties.L1), "penalty must be a penalty of regjax.penalties"),
-        (lambda: regjax.fit(X, y, Squared(), penalties.Group(1.0, G), lower=0.0), "lower and upper take a separable"),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=0.0),
+            "lower and upper take a penalty",
+        ),
         (lambda: regjax.fit(X, y, Squared(), penalties.L1Ball(-1.0)), "radius must be non-negative"),
         (lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.arange(3.0))), "lams must not increase"),
         (lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(2))), r"lams has shape \(2,\)"),

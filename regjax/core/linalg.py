@@ -70,16 +70,24 @@ def _refined(factor: Factor, A: Array, B: Array, lam: Array, W: Array, in_range:
 
 
 def solve(
-    factor: Factor, A: Array, B: Array, lam: Array, penalty: Array | None = None, *, in_range: bool = False
+    factor: Factor,
+    A: Array,
+    B: Array,
+    lam: Array,
+    penalty: Array | None = None,
+    *,
+    in_range: bool = False,
+    refine: bool = True,
 ) -> Array:
     """W (p, t) with (A + λΩ) W = B from the factor of the same system; differentiable in A, B, λ and Ω.
 
     With `in_range` the columns of B are known to lie in the range of A: what they show of other directions is
-    rounding, which a small λ would blow up, and is left out of the value.
+    rounding, which a small λ would blow up, and is left out of the value. `refine` gives small columns of A their
+    digits; a tangent B must do without, as the value is then not computed by linear operations alone.
     """
     factor = lax.stop_gradient(factor)
     W = apply_factor(factor, B, in_range=in_range)
-    if penalty is None:
+    if penalty is None and refine:
         fixed = lax.stop_gradient((A, B, lam))
         W = lax.cond(_graded(fixed[0]), lambda: _refined(factor, *fixed, W, in_range), lambda: W)
     return implicit_solution(

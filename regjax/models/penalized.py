@@ -116,7 +116,7 @@ def _with_weightless_rows_jvp(primals, tangents):
     pull = jnp.where((weights > 0)[:, None], 0, Y - X @ coef) * dweights[:, None]
     gradient = cross(X, pull)
     scaled = root[:, None] * X
-    rest = gradient - cross(scaled, linalg.solve(factor, matrix, scaled @ gradient, lam))
+    rest = gradient - cross(scaled, linalg.solve(factor, matrix, scaled @ gradient, lam, refine=False))
     scale = jnp.where(lam > 0, 1 / jnp.where(lam > 0, lam, 1), 0)
     return _with_weightless_rows(*primals), dcoef + scale * rest
 
