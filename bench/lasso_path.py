@@ -22,7 +22,7 @@ from support import common, peers
 
 import regjax
 
-SHAPES = [(1000, 5000), (500, 2000), (5000, 500)]
+SHAPES = [(5000, 500), (500, 2000), (1000, 5000)]
 CORRELATIONS = [0.5, 0.9]
 TARGETS = [1e-6, 1e-4]
 
