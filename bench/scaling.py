@@ -76,6 +76,8 @@ def write(results, axes):
         fitted = np.exp(np.mean(np.log(seconds)) + slope * (np.log(sizes) - np.mean(np.log(sizes))))
         ax.loglog(sizes, seconds, "o", sizes, fitted, "-")
         ax.set(xlabel=axis, ylabel="seconds", title=f"time ∝ size^{slope:.2f}")
+        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+        ax.set_xticks(sizes[::2], [str(size) for size in sizes[::2]])
     common.save_figure(figure, "scaling")
 
 
