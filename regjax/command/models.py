@@ -226,7 +226,7 @@ def _over_bandwidths(problem: Problem, loss: Loss, lams: Array, model: Any) -> T
 
 def _gp_model(X, y, _, v):
     kernel = 0.5 * kernels.RBF(2.0 * X.shape[1] ** 0.5) + 0.1 * kernels.Linear()
-    return gp_fit(kernel, X, y, 0.5, weights=v, restarts=1, max_iter=50)
+    return gp_fit(kernel, X, y, 0.5, weights=v, restarts=1, max_iter=100)
 
 
 def _gp(problem: Problem) -> Trial:
