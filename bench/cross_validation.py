@@ -7,7 +7,7 @@ whose largest relative duality gap over all folds and λ is at most 1e-4, comput
 folds alone. Times are the best of several calls after a warm-up; compilation is apart. XLA and the peers may use all
 cores; OpenBLAS under XLA's factorizations has one thread, since two stall where a core is busy. adelie draws folds of
 its own. scikit-learn fits ridge anew for every λ and fold, which is left out where p > 2000; its ℓ1 logistic solvers
-charge the intercept or take minutes, and are left out.
+charge the intercept or were not tried, and are left out.
 
 Beside it the price of folds: the time of cross-validation over that of the path alone.
 

@@ -30,7 +30,7 @@ LOSSES = {
     "binomial": regjax.losses.Logistic(),
 }
 SETTINGS = {
-    "glum": [{"solver": s, "tol": t} for s in ("irls-ls", "lbfgs") for t in (1e-3, 1e-5, 1e-7)],
+    "glum": [{"solver": s, "tol": t} for s in ("irls-ls", "lbfgs") for t in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)],
     "statsmodels": [{"solver": "newton", "tol": t} for t in (1e-3, 1e-6, 1e-9)],
     "scikit-learn": [{"solver": s, "tol": t} for s in ("newton-cholesky", "lbfgs") for t in (1e-4, 1e-6, 1e-8)],
 }

@@ -225,7 +225,8 @@ def nonnegative_least_squares(
 ) -> Solution:
     r"""Least squares with w ≥ 0: minimise ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)².
 
-    There is no penalty to scale a dual point into, so the certificate is the optimality `residual`; `gap` is nan.
+    There is no penalty to scale a dual point into: unless the residuals are one up to rounding, `gap` is nan and the
+    certificate is the optimality `residual`.
 
     Args:
         X, y, weights, offset, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
