@@ -18,7 +18,7 @@ from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, is_valid
 from regjax.solvers.any_loss import minimize_loss
 from regjax.solvers.manifold import optimality, solve_on_manifold
-from regjax.solvers.task import Task, null_model, working_point
+from regjax.solvers.task import Task, null_model, place, working_point
 
 
 class Arguments(NamedTuple):
@@ -105,5 +105,5 @@ def lam_max_general(arguments: Arguments, *, intercept, standardize):
     """The dual norm of the gradient at the null model."""
     task, penalty, _, _ = pose_task(arguments, intercept, standardize)
     null = null_model(task, penalty)
-    _, slopes = working_point(task, null.point)
+    _, slopes = working_point(task, place(task, null.point))
     return penalty.dual_norm(-task.pull(slopes)[1:])

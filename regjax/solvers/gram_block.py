@@ -17,7 +17,7 @@ from jax.scipy.linalg import cho_solve
 
 from regjax.penalties.elementary import soft
 
-_STEPS = (32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
+_STEPS = (32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
 
 
 class Block(NamedTuple):

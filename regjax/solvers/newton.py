@@ -13,7 +13,7 @@ from regjax.core.loop import iterate
 from regjax.core.solution import Status, succeeded
 from regjax.penalties import L2, Penalty, Tikhonov, Zero
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, distance, null_model, runs_away, step_length, working_point
+from regjax.solvers.task import Task, advance, certify_point, distance, null_model, place, runs_away, working_point
 
 LARGE = 100_000  # entries of X from which a Hessian costs more than the steps that it saves
 
@@ -54,13 +54,12 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
     goal = jnp.clip(tol, 4 * eps, eps**0.4)  # of the residual, which is small long after the gap is
     by_matrix = _by_matrix(task, init)
 
-    def measure(point, eta):
-        at, slopes = working_point(task, point, eta)
+    def measure(here):
+        at, slopes = working_point(task, here)
         pull = task.pull(slopes)
-        error = distance(penalty, point, pull) / scale
-        feasible = jnp.all(at == eta)
-        error = jnp.where(feasible | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
-        return at, _with_bend(penalty, point, pull), error
+        error = distance(penalty, here.point, pull) / scale
+        error = jnp.where(jnp.isfinite(here.loss) | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
+        return at, _with_bend(penalty, here.point, pull), error
 
     def refresh(serves, curvature, point, at):
         def anew():
@@ -69,20 +68,18 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         return lax.cond(serves, lambda: curvature, anew) if task.X.size >= LARGE else anew()
 
     def step(state):
-        point, eta, direction, slope, curvature, before = state
-        change = task.image(direction)
-        length = step_length(task, penalty, point, direction, jnp.vdot(slope, direction), eta, change)
-        point, eta = point + length * direction, eta + length * change
-        at, slope, error = measure(point, eta)
+        here, direction, slope, curvature, before = state
+        here = advance(task, penalty, here, direction, jnp.vdot(slope, direction))
+        at, slope, error = measure(here)
         if by_matrix:
             serves = (before >= 0) & ((error <= before / 10) | (error <= goal))
-            curvature = refresh(serves, curvature, point, at)
-            direction = curved_step(task, penalty, curvature, point, slope)
+            curvature = refresh(serves, curvature, here.point, at)
+            direction = curved_step(task, penalty, curvature, here.point, slope)
         else:
-            direction = _matrix_free(task, penalty, at, slope, point)
+            direction = _matrix_free(task, penalty, at, slope, here.point)
         # the step after the one that reaches the goal squares the error at the price of one pass
         shown = jnp.where((before > goal) & (error <= goal), 2 * goal, error)
-        return (point, eta, direction, slope, curvature, error), shown
+        return (here, direction, slope, curvature, error), shown
 
     cold = jnp.all(init == 0)
     start = jnp.where(cold | ~jnp.isfinite(task.objective(penalty, init)), null.point, init)
@@ -91,16 +88,16 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         lambda a: jnp.zeros(a.shape, a.dtype),
         jax.eval_shape(lambda: curvature_at(task, penalty, hessian, start, task.y)) if by_matrix else None,
     )
-    state = (start, task.predictor(start), still, still, nothing, jnp.array(-1, init.dtype))
+    state = (place(task, start), still, still, nothing, jnp.array(-1, init.dtype))
     result = iterate(step, state, tol=goal, max_iter=max_iter + 1, patience=5)
-    point, eta, direction, _, curvature, _ = result.state
+    here, direction, _, curvature, _ = result.state
     remark = jnp.int32(Status.CONVERGED) if curvature is None else curvature.factor.status
-    proof = certify_point(task, penalty, null, point, dual=not isinstance(penalty, Zero))
+    proof = certify_point(task, penalty, null, here.point, dual=not isinstance(penalty, Zero))
     status = jnp.where(proof.error <= tol, jnp.where(succeeded(remark), remark, Status.CONVERGED), result.status)
     status = jnp.where((status == Status.CONVERGED) & ~(proof.error <= tol), Status.FLOOR, status)
-    status = jnp.where(runs_away(task, eta, task.image(direction)) | ~null.exists, Status.SEPARATED, status)
+    status = jnp.where(runs_away(task, here.eta, task.image(direction)) | ~null.exists, Status.SEPARATED, status)
     status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE)
-    return Outcome(point, proof, result.num_iter - 1, status.astype(jnp.int32))
+    return Outcome(here.point, proof, result.num_iter - 1, status.astype(jnp.int32))
 
 
 def penalty_hessian(penalty: Penalty, w: Array) -> Array | None:
@@ -121,6 +118,7 @@ def newton_direction(
 
 
 def _by_matrix(task: Task, point: Array) -> bool:
+    """Whether Newton's steps are made with a Hessian, not by conjugate gradients."""
     n, p = task.X.shape
     return not (task.loss.coupled or point.shape[1] > 1 or p > n)
 

@@ -16,7 +16,7 @@ from regjax.solvers.gram_block import Strengths
 from regjax.solvers.manifold import polish_point
 from regjax.solvers.proximal import fista
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, damped, null_model, quadratic_model
+from regjax.solvers.task import Task, advance, certify_point, null_model, place, quadratic_model
 from regjax.solvers.working_newton import working_newton
 
 
@@ -46,7 +46,8 @@ def _proximal_newton(task: Task, penalty: Penalty, init: Array, tol: Array, *, m
     def step(state):
         point, proof = state
         w = point[1:]
-        h, target, slopes = quadratic_model(task, point)
+        here = place(task, point)
+        h, target, slopes = quadratic_model(task, here)
         total = jnp.sum(h)
         mean_x = task.one * (h[:, 0] @ task.X) / jnp.where(total > 0, total, 1)
         mean_y = task.one * jnp.sum(h * target) / jnp.where(total > 0, total, 1)
@@ -56,7 +57,7 @@ def _proximal_newton(task: Task, penalty: Penalty, init: Array, tol: Array, *, m
         best = fista(model, penalty, w, tol=goal).coef
         direction = jnp.concatenate([(mean_y - mean_x @ best)[None], best]) - point
         predicted = jnp.vdot(task.pull(slopes), direction) + penalty.value(best) - penalty.value(w)
-        point = polish_point(task, penalty, null, damped(task, penalty, point, direction, predicted))
+        point = polish_point(task, penalty, null, advance(task, penalty, here, direction, predicted).point)
         proof = certify_point(task, penalty, null, point)
         return (point, proof), proof.error
 

@@ -71,57 +71,70 @@ class Null(NamedTuple):
     exists: Array
 
 
-def damped(task: Task, penalty: Penalty, point: Array, direction: Array, predicted: Array) -> Array:
+class Place(NamedTuple):
+    """A point (p + 1, t) with its predictors η (n, t), its loss, and how far rounding can move a loss."""
+
+    point: Array
+    eta: Array
+    loss: Array
+    rounding: Array
+
+
+def place(task: Task, point: Array, eta: Array | None = None) -> Place:
+    """The place of a point; `eta` are its predictors, if they are known."""
+    eta = task.predictor(point) if eta is None else eta
+    size = jnp.abs(task.loss.least(task.y, task.weights)) + jnp.sum(task.weights)
+    return Place(point, eta, task.total(eta), 64 * float(jnp.finfo(point.dtype).eps) * size)
+
+
+def advance(
+    task: Task, penalty: Penalty, here: Place, direction: Array, predicted: Array, change: Array | None = None
+) -> Place:
     """point + t·direction, t the first of 1, ½, ¼, … whose objective falls by a part of what is predicted.
 
-    `predicted` is the (negative) directional derivative. Near the minimum, where the objective falls by less than its
-    own rounding, the whole step is taken: that it is one to the better, the certificate will tell.
+    `predicted` is the (negative) directional derivative, `change` the image of the direction, if it is known. Near the
+    minimum, where the objective falls by less than its own rounding, the whole step is taken: that it is one to the
+    better, the certificate will tell.
     """
-    length = step_length(task, penalty, point, direction, predicted, task.predictor(point), task.image(direction))
-    return point + length * direction
-
-
-def step_length(task, penalty, point, direction, predicted, eta, change) -> Array:
-    """t of `damped`, with the predictors and their change given."""
-    base = task.total(eta) + penalty.value(point[1:])
-    eps = float(jnp.finfo(point.dtype).eps)
-    least = jnp.abs(task.loss.least(task.y, task.weights))
-    slip = 64 * eps * (jnp.abs(base) + least + jnp.sum(task.weights))
+    change = task.image(direction) if change is None else change
+    base = here.loss + penalty.value(here.point[1:])
+    slip = here.rounding + 64 * float(jnp.finfo(change.dtype).eps) * jnp.abs(base)
     slip = jnp.where(jnp.isfinite(slip), slip, 0)
 
-    def halve(t):
-        t = t / 2
-        value = task.total(eta + t * change) + penalty.value((point + t * direction)[1:])
+    def halve(state):
+        t = state[0] / 2
+        loss = task.total(here.eta + t * change)
+        value = loss + penalty.value((here.point + t * direction)[1:])
         over = value - (base + 1e-4 * t * predicted + slip)
-        over = jnp.where(jnp.isfinite(over), over, jnp.where(value < base, 0, jnp.finfo(point.dtype).max))
-        return t, jnp.maximum(over, 0)
+        over = jnp.where(jnp.isfinite(over), over, jnp.where(value < base, 0, jnp.finfo(value.dtype).max))
+        return (t, loss), jnp.maximum(over, 0)
 
-    return iterate(halve, jnp.full((), 2, point.dtype), tol=0, max_iter=40, patience=41).state
+    start = (jnp.full((), 2, change.dtype), here.loss)
+    t, loss = iterate(halve, start, tol=0, max_iter=40, patience=41).state
+    return here._replace(point=here.point + t * direction, eta=here.eta + t * change, loss=loss)
 
 
-def working_point(task: Task, point: Array, eta: Array | None = None) -> tuple[Array, Array]:
-    """The predictors about which to model the loss, and its slopes at `point` in that model.
+def working_point(task: Task, here: Place) -> tuple[Array, Array]:
+    """The predictors about which to model the loss, and its slopes here in that model.
 
     They are those of the point itself, unless its loss is infinite: then the model is about predictors that suit y
-    sample by sample, whatever the coefficients are. `eta` are the predictors of the point, if they are known.
+    sample by sample, whatever the coefficients are.
     """
-    eta = task.predictor(point) if eta is None else eta
-    at = jnp.where(jnp.isfinite(task.total(eta)), eta, task.loss.start(task.y))
-    return at, task.slopes(at) + task.press(at, eta - at)
+    at = jnp.where(jnp.isfinite(here.loss), here.eta, task.loss.start(task.y))
+    return at, task.slopes(at) + task.press(at, here.eta - at)
 
 
-def quadratic_model(task: Task, point: Array, eta: Array | None = None) -> tuple[Array, Array, Array]:
+def quadratic_model(task: Task, here: Place) -> tuple[Array, Array, Array]:
     """Working weights h and responses z (n, t) of the model ½ Σ hᵢ(zᵢ − b − xᵢw)² of the loss, and its slopes."""
-    eta = task.predictor(point) if eta is None else eta
-    at, slopes = working_point(task, point, eta)
+    at, slopes = working_point(task, here)
     h = task.press(at, jnp.ones_like(at))
     # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
     floor = float(jnp.finfo(h.dtype).eps) ** 0.5 * jnp.max(h)
     h = jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor), 0)
-    return h, eta - task.offset - slopes / jnp.where(h > 0, h, 1), slopes
+    return h, here.eta - task.offset - slopes / jnp.where(h > 0, h, 1), slopes
 
 
-def free_step(task: Task, point: Array, free: Callable[[Array], Array]) -> tuple[Array, Array]:
+def free_step(task: Task, here: Place, free: Callable[[Array], Array]) -> tuple[Array, Array]:
     """The Newton step over the intercept and the directions that `free` projects onto, and the slope there."""
 
     def project(direction):
@@ -131,10 +144,10 @@ def free_step(task: Task, point: Array, free: Callable[[Array], Array]) -> tuple
         inside = project(u)
         return project(task.pull(task.press(at, task.image(inside)))) + u - inside
 
-    at, slopes = working_point(task, point)
+    at, slopes = working_point(task, here)
     slope = project(task.pull(slopes))
-    eps = float(jnp.finfo(point.dtype).eps)
-    return project(conjugate_gradients(apply, -slope, tol=eps, max_iter=min(2 * point.size, 500))), slope
+    eps = float(jnp.finfo(slope.dtype).eps)
+    return project(conjugate_gradients(apply, -slope, tol=eps, max_iter=min(2 * slope.size, 500))), slope
 
 
 def refit(
@@ -146,62 +159,60 @@ def refit(
         The point, the step that would come next (one that is not short tells that there is no minimum), and the
         predictors at the point; `eta` are those at the start, if they are known.
     """
-    eta = task.predictor(point) if eta is None else eta
+    start = place(task, point, eta)
     if task.loss.coupled:
-        return _refit_all(task, penalty, point, free)
+        return _refit_all(task, penalty, start, free)
     probe = jnp.sin(1 + jnp.arange(task.X.shape[1], dtype=point.dtype))[:, None]  # has a part along every direction
     nothing = jnp.all(free(jnp.broadcast_to(probe, point[1:].shape)) == 0)
     return lax.cond(
         nothing,
-        lambda: _refit_intercept(task, penalty, point, eta),
-        lambda: _refit_all(task, penalty, point, free),
+        lambda: _refit_intercept(task, penalty, start),
+        lambda: _refit_all(task, penalty, start, free),
     )
 
 
-def _refit_intercept(task: Task, penalty: Penalty, point: Array, fixed: Array) -> tuple[Array, Array, Array]:
+def _refit_intercept(task: Task, penalty: Penalty, start: Place) -> tuple[Array, Array, Array]:
     """`refit` over the intercept alone, without a pass over X."""
 
-    def next_step(point, eta):
-        at, slopes = working_point(task, point, eta)
+    def next_step(here):
+        at, slopes = working_point(task, here)
         slope = task.one * jnp.sum(slopes, axis=0)
         bend = jnp.sum(task.press(at, jnp.ones_like(at)), axis=0)
         return -slope / jnp.where(bend > 0, bend, 1), slope, jnp.sum(jnp.abs(slopes))
 
     def whole(shift):
-        return jnp.zeros_like(point).at[0].set(shift)
+        return jnp.zeros_like(start.point).at[0].set(shift)
 
     def step(state):
-        shift, move, slope = state
-        eta = fixed + shift
-        change = jnp.broadcast_to(move, eta.shape)
-        length = step_length(task, penalty, point, whole(move), jnp.vdot(slope, move), eta, change)
-        shift = shift + length * move
-        move, slope, _ = next_step(point + whole(shift), fixed + shift)
-        return (shift, move, slope), jnp.max(jnp.abs(slope))
+        here, move, slope = state
+        change = jnp.broadcast_to(move, here.eta.shape)
+        here = advance(task, penalty, here, whole(move), jnp.vdot(slope, move), change)
+        move, slope, _ = next_step(here)
+        return (here, move, slope), jnp.max(jnp.abs(slope))
 
-    move, slope, size = next_step(point, fixed)
-    tol = 4 * float(jnp.finfo(point.dtype).eps) * size
-    shift, move, _ = iterate(step, (jnp.zeros_like(move), move, slope), tol=tol, max_iter=50, patience=3).state
-    return point + whole(shift), whole(move), fixed + shift
+    move, slope, size = next_step(start)
+    tol = 4 * float(jnp.finfo(move.dtype).eps) * size
+    here, move, _ = iterate(step, (start, move, slope), tol=tol, max_iter=50, patience=3).state
+    return here.point, whole(move), here.eta
 
 
 def _refit_all(
-    task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array]
+    task: Task, penalty: Penalty, start: Place, free: Callable[[Array], Array]
 ) -> tuple[Array, Array, Array]:
     """`refit` over everything that is free, by conjugate gradients."""
 
     def step(state):
-        point, direction, slope = state
-        point = damped(task, penalty, point, direction, jnp.vdot(slope, direction))
-        direction, slope = free_step(task, point, free)
-        return (point, direction, slope), jnp.max(jnp.abs(slope))
+        here, direction, slope = state
+        here = advance(task, penalty, here, direction, jnp.vdot(slope, direction))
+        direction, slope = free_step(task, here, free)
+        return (here, direction, slope), jnp.max(jnp.abs(slope))
 
-    size = jnp.abs(working_point(task, point)[1])
+    size = jnp.abs(working_point(task, start)[1])
     rounding = jnp.maximum(jnp.sum(size), jnp.max(cross(jnp.abs(task.X), size)))
-    tol = 4 * float(jnp.finfo(point.dtype).eps) * rounding
-    still = jnp.zeros_like(point)
-    point, direction, _ = iterate(step, (point, still, still), tol=tol, max_iter=50, patience=3).state
-    return point, direction, task.predictor(point)
+    tol = 4 * float(jnp.finfo(size.dtype).eps) * rounding
+    still = jnp.zeros_like(start.point)
+    here, direction, _ = iterate(step, (start, still, still), tol=tol, max_iter=50, patience=3).state
+    return here.point, direction, task.predictor(here.point)
 
 
 def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | None = None) -> Null:
@@ -218,8 +229,9 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     mean = jnp.sum(weight * (start - task.offset), axis=0) / jnp.where(total > 0, total, 1)
     point = jnp.zeros((task.X.shape[1] + 1, start.shape[1]), task.X.dtype).at[0].set(task.one * mean)
     point, direction, eta = refit(task, penalty, point, free)
-    _, slopes = working_point(task, point, eta)
-    deviance = task.total(eta) - task.loss.least(task.y, task.weights)
+    here = place(task, point, eta)
+    _, slopes = working_point(task, here)
+    deviance = here.loss - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
     exists = ~runs_away(task, eta, task.image(direction))
     return Null(point, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), exists)

@@ -16,7 +16,7 @@ from regjax.penalties import Penalty
 from regjax.solvers.certificate import Certificate
 from regjax.solvers.gram_block import Block, Strengths, settle
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, null_model, quadratic_model, step_length
+from regjax.solvers.task import Task, advance, certify_point, null_model, place, quadratic_model
 
 _TILE = 64  # columns of one product
 _MOST = 4096  # columns of the working set
@@ -54,29 +54,27 @@ def working_newton(
     null = null_model(task, penalty)
 
     def step(state):
-        point, eta, before = state
-        h, target, slopes = quadratic_model(task, point, eta)
+        here, before = state
+        point = here.point
+        h, target, slopes = quadratic_model(task, here)
         pull = -task.pull(slopes)
         model = Model(rows, h[:, 0], target[:, 0], task.one)
         best, intercept = _minimum(model, strengths, point[1:, 0], pull[1:, 0], slots)
         direction = jnp.concatenate([intercept[None], best])[:, None] - point
         charged = penalty.value(best[:, None]) - penalty.value(point[1:])
-        change = task.image(direction)
-        predicted = charged - jnp.vdot(pull, direction)
-        length = step_length(task, penalty, point, direction, predicted, eta, change)
-        point, eta = point + length * direction, eta + length * change
-        proof = certify_point(task, penalty, null, point, eta=eta)
+        here = advance(task, penalty, here, direction, charged - jnp.vdot(pull, direction))
+        proof = certify_point(task, penalty, null, here.point, eta=here.eta)
         # one more step where the gap is small enough: it is of second order, and the coefficients are not
         wait = (proof.error <= tol) & ~(before.error <= tol)
-        return (point, eta, proof), jnp.where(wait, jnp.nextafter(tol, jnp.inf), proof.error)
+        return (here, proof), jnp.where(wait, jnp.nextafter(tol, jnp.inf), proof.error)
 
     start = jnp.where(jnp.all(init == 0), null.point, init)
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
-    result = iterate(step, (start, task.predictor(start), unknown), tol=tol, max_iter=max_iter, patience=10)
-    point, _, proof = result.state
+    result = iterate(step, (place(task, start), unknown), tol=tol, max_iter=max_iter, patience=10)
+    here, proof = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(null.exists, status, Status.SEPARATED)
-    return Outcome(point, proof, result.num_iter, status.astype(jnp.int32))
+    return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32))
 
 
 def _minimum(model: Model, strengths: Strengths, w: Array, pull: Array, slots: int) -> tuple[Array, Array]:
