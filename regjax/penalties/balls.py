@@ -1,6 +1,7 @@
 """Constraints on the norm of the coefficients.
 
-The projections are written out because a radius may be 0 here, by which those of optax divide.
+The projection onto the ℓ1 ball is written out: that of optax loses float32 its digits where the ball is small, and
+raises an error for float32 coefficients under `jax_enable_x64`.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
+from optax.projections import projection_l2_ball
 
 from regjax.core.node import register_node
 from regjax.penalties.elementary import (
@@ -40,7 +42,7 @@ class Ball(ByCoefficient):
         raise TypeError(f"{type(self).__name__} has no dual norm")
 
     def project(self, w: Array, radius: Array) -> Array:
-        """The nearest point of the ball to w (p,)."""
+        """The nearest point of a ball of positive radius to w (p,)."""
         raise TypeError(f"{type(self).__name__} has no projection")
 
     def value(self, w: Array) -> Array:
@@ -53,7 +55,8 @@ class Ball(ByCoefficient):
         del step
 
         def column(w, radius):
-            point = self.project(w, radius)
+            some = radius > 0
+            point = jnp.where(some, self.project(w, jnp.where(some, radius, 1)), 0)
             # a point that is far from a small ball is projected with the rounding of its own size
             return point * lax.stop_gradient(divide(radius, jnp.maximum(self.norm(point), radius)))
 
@@ -155,7 +158,7 @@ class L2Ball(Ball):
 
     def project(self, w: Array, radius: Array) -> Array:
         """w, shortened."""
-        return w * divide(radius, jnp.maximum(self.norm(w), radius))
+        return projection_l2_ball(w, radius)
 
     def slack(self, w: Array, z: Array) -> Array:
         """P(w) + P*(z) − ⟨w, z⟩ = ‖z‖(r − ‖w‖) + (‖w‖‖z‖ − ⟨w, z⟩)."""
