@@ -165,6 +165,10 @@ G = (0, 0, 1)
         (lambda: regjax.group_lasso(X, y, 1.0, (0, 2, 2)), r"groups must be integers from 0 .*got \[0, 2\]"),
         (lambda: regjax.group_lasso(X, y, 1.0, (0.0, 1.0, 1.0)), "groups must be integers"),
         (lambda: regjax.group_lasso(X, y, 1.0, None), "groups must be integers .*None"),
+        (
+            lambda: jax.jit(lambda: regjax.group_lasso(X, y, 1.0, jnp.arange(3) // 2))(),
+            "groups must be known while tracing.*traced array: make them with numpy",
+        ),
         (lambda: regjax.group_lasso(X, y, 1.0, G, factors=jnp.ones(3)), r"factors has shape \(3,\): .*group, \(2,\)"),
         (lambda: regjax.group_lasso(X, y, jnp.ones(4), G), r"lam has shape \(4,\): it takes a scalar or one per group"),
         (lambda: regjax.group_lasso(X, y, 1.0, G, solver="working_set"), "working_set takes L1 .* not Group"),

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from regjax.core.checks import is_concrete
 from regjax.core.node import register_node
 from regjax.penalties.elementary import (
     PER_COEFFICIENT,
@@ -155,6 +156,11 @@ class Labelled(Blocks):
 def _as_labels(penalty: Any) -> None:
     """Let `groups` be any sequence: as a static field it must be hashable, and unflattening passes the tuple back."""
     if not isinstance(penalty.groups, tuple):
+        if not is_concrete(penalty.groups):
+            raise ValueError(
+                "groups must be known while tracing, as the shape of the penalty depends on them; got a traced array: "
+                "make them with numpy, outside of jit, or as a tuple"
+            )
         object.__setattr__(penalty, "groups", tuple(np.ravel(penalty.groups).tolist()))
 
 
