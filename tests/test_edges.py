@@ -16,6 +16,7 @@ X, y, V = problem(12, 3)
 def test_smoothing_spline_has_a_derivative_at_zero():
     x = X[:, 0]
 
+    @jax.jit
     def fitted(lam):
         return regjax.smoothing_spline(x, y, lam).params(x)
 

@@ -53,10 +53,11 @@ def test_folds_and_lams_share_eigendecompositions_in_either_order(nested):
 
 
 def test_every_nesting_equals_a_loop_of_cholesky_solves():
-    loop = np.array([[ridge(X[k], Y[k], lam) for lam in LAMS[::20]] for k in range(FOLDS)])
-    assert_close(fold_lam(X, Y, LAMS[::20]), loop)
-    assert_close(lam_fold(X, Y, LAMS[::20]).transpose(1, 0, 2), loop)
-    targets = jax.vmap(jax.vmap(ridge, (None, 0, None)), (None, None, 0))(X[0], Y, LAMS[::20])
+    single = jax.jit(ridge)
+    loop = np.array([[single(X[k], Y[k], lam) for lam in LAMS[::20]] for k in range(FOLDS)])
+    assert_close(jax.jit(fold_lam)(X, Y, LAMS[::20]), loop)
+    assert_close(jax.jit(lam_fold)(X, Y, LAMS[::20]).transpose(1, 0, 2), loop)
+    targets = jax.jit(jax.vmap(jax.vmap(ridge, (None, 0, None)), (None, None, 0)))(X[0], Y, LAMS[::20])
     assert_close(targets[:, 0], loop[0])
 
 
@@ -77,8 +78,8 @@ def test_derivatives_to_second_order(penalized):
             logdet(factor, A, lam, penalty),
         )
 
-    check_grads(one, (A0, B, 0.7, root), order=2, modes=["fwd", "rev"], rtol=1e-4)
-    grid = lambda A0, B, lams, root: jax.vmap(lambda lam: one(A0, B, lam, root))(lams)  # noqa: E731
+    check_grads(jax.jit(one), (A0, B, 0.7, root), order=2, modes=["fwd", "rev"], rtol=1e-4)
+    grid = jax.jit(lambda A0, B, lams, root: jax.vmap(lambda lam: one(A0, B, lam, root))(lams))
     check_grads(grid, (A0, B, jnp.array([0.3, 0.7]), root), order=2, modes=["fwd", "rev"], rtol=1e-4)
 
 
@@ -160,7 +161,7 @@ def test_function_of_a_matrix_and_its_derivative():
         return linalg.apply_function(exponential, spectrum(A), A, B, theta)
 
     assert_close(apply(A, B, 0.5), jax.scipy.linalg.expm(0.5 * A) @ B)
-    check_grads(lambda R, B, theta: apply(R @ R.T, B, theta), (A, B, 0.5), order=1, rtol=1e-5)
+    check_grads(jax.jit(lambda R, B, theta: apply(R @ R.T, B, theta)), (A, B, 0.5), order=1, rtol=1e-5)
     one = lambda E: jax.scipy.linalg.expm(jnp.eye(3) + E) @ jnp.ones((3, 1))  # noqa: E731
     E = jnp.asarray(rng.normal(size=(3, 3)))
     _, expected = jax.jvp(one, (jnp.zeros((3, 3)),), (E + E.T,))

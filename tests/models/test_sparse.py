@@ -70,7 +70,7 @@ FAMILY = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.x64
 def test_solvers_agree_on_the_family(name):
@@ -319,6 +319,7 @@ def test_limits_of_groups_hold_and_are_certified():
     assert_close(wide.params.coef, regjax.group_lasso(X, y, 2.0, groups, weights=v).params.coef)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @pytest.mark.parametrize(
     "given",
