@@ -47,3 +47,121 @@ def test_an_indefinite_penalty_without_a_minimum_is_flagged():
 
 def test_intercept_none_is_no_intercept():
     assert_close(regjax.ols(X, y, intercept=None).params, regjax.ols(X, y, intercept=False).params)  # pyright: ignore
+
+
+FAR = jnp.array([0.0, 1.0, 2.0, 3.0, 1e9])
+
+
+def test_a_far_point_leaves_the_distances_of_the_others_alone():
+    kernel, target = regjax.kernels.RBF(0.5), jnp.arange(5.0)
+    assert_close(regjax.kernels.gram(kernel, FAR)[0, 1], np.exp(-2.0), f32=1e-6)
+    K = np.exp(-2 * (np.asarray(FAR, float)[:, None] - np.asarray(FAR, float)) ** 2)
+    expected = (K @ np.linalg.solve(K + 0.01 * np.eye(5), np.arange(5.0)))[:4]
+    assert_close(regjax.kernel_ridge(kernel, FAR, target, 0.01).params(FAR[:4]), expected, f32=1e-5)
+    assert_close(regjax.gp(kernel, FAR, target, 0.01)(FAR[:4]), expected, f32=1e-5)
+
+
+def test_points_far_from_the_origin_keep_their_digits():
+    x = 1e6 + jnp.arange(60.0)
+    turn = regjax.kernels.gram(regjax.kernels.Periodic(1.0, 7.0), x[:4])[0, 3]
+    assert_close(turn, np.exp(-2 * np.sin(3 * np.pi / 7) ** 2), f32=1e-5)
+    line = regjax.nadaraya_watson(regjax.kernels.RBF(2.0), x, jnp.arange(60.0), local_linear=True)
+    assert_close(line(1e6 + jnp.array([0.0, 30.5, 59.0])), jnp.array([0.0, 30.5, 59.0]), f32=1e-5, f64=1e-7)
+
+
+@pytest.mark.parametrize(("kernel", "noise"), [(regjax.kernels.RBF(1.0), 1e-4), (regjax.kernels.Matern32(1.0), 0.0)])
+def test_samples_of_a_process_that_knows_almost_everything_are_its_mean(kernel, noise):
+    x = jnp.linspace(0, 6, 40)
+    process = regjax.gp(kernel, x, jnp.sin(x), noise)
+    draws = process.sample(jax.random.key(0), x, 5)
+    assert_close(draws, jnp.broadcast_to(jnp.sin(x), draws.shape), f64=0.05, f32=0.3)
+    nothing = regjax.gp(regjax.kernels.Linear(), x, jnp.sin(x), 0.1).sample(jax.random.key(0), jnp.zeros(2))
+    assert not np.any(nothing)
+
+
+def test_left_out_predictions_of_a_weightless_sample_do_not_spoil_derivatives():
+    x, v = jnp.linspace(0, 6, 12), jnp.ones(12).at[3].set(0.0)
+
+    def density(scale, x, y, v):
+        found = regjax.gp(regjax.kernels.RBF(scale), x, y, 0.1, weights=v).loo().log_density
+        return jnp.sum(jnp.where(v > 0, found, 0))
+
+    slope = jax.grad(density)
+    alone = slope(1.0, jnp.delete(x, 3), jnp.delete(jnp.sin(x), 3), jnp.ones(11))
+    assert_close(slope(1.0, x, jnp.sin(x), v), alone, f32=1e-3)
+
+
+def test_a_negative_amplitude_is_flagged_inside_jit():
+    x = jnp.linspace(0, 6, 10)
+    for fit in (regjax.kernel_ridge, regjax.gp):
+        status = jax.jit(lambda a, fit=fit: fit(a * regjax.kernels.RBF(1.0), x, jnp.sin(x), 0.1).status)(-1e-3)
+        assert Status(int(status)) == Status.NOT_POSITIVE_DEFINITE
+
+
+def test_no_noise_is_so_large_that_it_is_likely():
+    x = jnp.linspace(0, 6, 10)
+    likelihood = lambda v: regjax.kernel_log_likelihood(  # noqa: E731
+        regjax.kernels.RBF(1.0), x, jnp.sin(x), jnp.inf, weights=v
+    )
+    assert likelihood(None) == -jnp.inf
+    assert likelihood(jnp.ones(10).at[2].set(0.0)) == -jnp.inf
+
+
+def test_risks_far_below_others_count_in_a_cox_regression():
+    """The last sample is alone in its risk set, whatever its risk is: it adds nothing."""
+    rng = np.random.default_rng(0)
+    x, time, event = rng.normal(size=(20, 1)), np.arange(1.0, 21), np.ones(20)
+    offset = np.zeros(20)
+    offset[0], offset[-1] = 20, -1000
+    for ties in ("efron", "breslow"):
+        given = {"penalty": regjax.penalties.L1(0.5), "ties": ties}
+        whole = regjax.cox_regression(x, time, event, offset=offset, **given)
+        part = regjax.cox_regression(x[:-1], time[:-1], event[:-1], offset=offset[:-1], **given)
+        assert bool(whole.converged)
+        assert_close(whole.params.coef, part.params.coef, f64=1e-6, f32=1e-3)
+        assert_close(whole.objective, part.objective, f32=1e-5)
+
+
+@pytest.mark.x64
+def test_the_unit_of_y_is_an_intercept_of_log_links():
+    target = np.exp(np.asarray(X[:, 0]) / 3) * np.random.default_rng(1).gamma(5, 0.2, 12)
+    loss = regjax.losses.InverseGaussian("log")
+    one = regjax.fit(X, target, loss, regjax.penalties.L2(1.0))
+    small = regjax.fit(X, 1e-5 * target, loss, regjax.penalties.L2(1e5))  # the deviance is in units of 1/y
+    assert bool(one.converged & small.converged)
+    assert_close(small.params.coef, one.params.coef, f64=1e-6)
+    assert_close(small.params.intercept, one.params.intercept + np.log(1e-5), f64=1e-6)
+
+
+@pytest.mark.x64
+def test_single_precision_comes_out_as_it_went_in():
+    x, target = np.asarray(X, np.float32), np.asarray(y, np.float32)
+    fits = (
+        regjax.lp_regression(x, target, 1),
+        regjax.quantile_regression(x, target, 0.5, weights=np.ones(12)),
+        regjax.multinomial_regression(x, np.arange(12) % 3, regjax.penalties.L2(1.0)),
+    )
+    for fit in fits:
+        assert fit.params.coef.dtype == jnp.float32
+        assert bool(fit.converged)
+
+
+def test_robust_regression_of_nothing_is_nothing():
+    for psi in ("huber", "bisquare"):
+        fit = regjax.robust_regression(X, jnp.zeros(12), psi=psi)
+        assert bool(fit.converged)
+        assert not np.any(fit.params.coef)
+
+
+def test_limits_are_kept_to_the_last_bit():
+    design = np.random.default_rng(1).normal(size=(25, 6))
+    fit = regjax.nonnegative_least_squares(design, design @ np.arange(6.0))
+    assert np.all(np.asarray(fit.params.coef) >= 0)
+    assert np.isfinite(fit.objective)
+    assert_close(fit.params.coef, np.arange(6.0), f32=1e-4)
+
+
+def test_tested_samples_without_weight_are_refused():
+    with pytest.raises(ValueError, match="weights are zero for all samples that are tested"):
+        regjax.holdout(X, y, regjax.losses.Squared(), regjax.penalties.L2(jnp.ones(2)), test=np.arange(12) < 2,
+                       weights=(np.arange(12) >= 2).astype(float))  # fmt: skip

@@ -21,9 +21,9 @@ class RandomFeatures:
     r"""φ(x) = √(2/num) (cos ωᵀx, sin ωᵀx) with ω from the spectral density of k, so that E φ(x)ᵀφ(z) = k(x, z).
 
     Of `RBF` (normal frequencies), `Matern32`, `Matern52`, `Exponential` (Student's t of 3, 5 and 1 degrees of freedom),
-    `Laplace` (Cauchy in each input), `RationalQuadratic` (normal with a gamma variance); multiples, sums (which share
-    the features evenly) and products of them, and `on`. The error is of order 1/√num. The penalty is the identity. The
-    frequencies are a function of the key and the scales, which may be differentiated.
+    `Laplace` (Cauchy in each input), `RationalQuadratic` (normal with a gamma variance) and products of these; of
+    multiples and sums (which share the features evenly), and `on`. The error is of order 1/√num. The penalty is the
+    identity. The frequencies are a function of the key and the scales, which may be differentiated.
 
     Attributes:
         kernel: k.

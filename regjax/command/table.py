@@ -6,6 +6,7 @@ The encoding is plain data (dictionaries, strings, numbers), learned from one ta
 import csv
 import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null"}
 MOST_TEXTS = 30  # a column with more different texts than this identifies rows if most of them occur once
+_TOO_EXTREME = "has values so large or so small that their standard deviation cannot be computed: change its unit"
 
 
 class BadTable(ValueError):
@@ -44,9 +46,9 @@ def read_table(path: str | Path) -> Table:
         return _read_parquet(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            first = file.readline()
+            names = re.sub(r'"[^"]*"', "", file.readline())  # separators within quotes separate nothing
             file.seek(0)
-            reader = csv.reader(file, delimiter=max(",;\t", key=first.count))
+            reader = csv.reader(file, delimiter=max(",;\t", key=names.count))
             rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except UnicodeDecodeError as error:
         raise BadTable(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
@@ -107,6 +109,10 @@ def read_target(table: Table, name: str) -> np.ndarray:
         )
     if np.all(values == values[0]):
         raise BadTable(f"{table.path}: the target '{name}' is {values[0]:g} in every row, there is nothing to predict")
+    with np.errstate(over="ignore", under="ignore"):
+        spread = values.std()
+    if not (np.isfinite(spread) and spread > 0):
+        raise BadTable(f"{table.path}: the target '{name}' {_TOO_EXTREME}")
     return values
 
 
@@ -134,7 +140,11 @@ def learn_encoding(table: Table, target: str) -> tuple[list[dict[str, Any]], lis
         raise BadTable(f"{table.path} has no column to predict '{target}' from")
     for column in encoding:
         block = _block(table, column)
-        column["mean"], column["scale"] = block.mean(0).tolist(), block.std(0).tolist()
+        with np.errstate(over="ignore", under="ignore"):
+            mean, scale = block.mean(0), block.std(0)
+        if not np.all(np.isfinite(scale) & (scale > 0)):
+            raise BadTable(f"{table.path}: the column '{column['column']}' {_TOO_EXTREME}")
+        column["mean"], column["scale"] = mean.tolist(), scale.tolist()
     return encoding, notes
 
 

@@ -5,7 +5,7 @@ and one eigendecomposition where it meets several. Where squaring the condition 
 a root of the matrix takes over.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -292,14 +292,15 @@ def spectrum(A: Array, root: Root = None) -> Spectrum:
     return _spectrum_lanes(*lax.stop_gradient((A, root)))
 
 
-def jittered_cholesky(A: Array, *, largest: float = 1e-4) -> tuple[Array, Array, Array]:
+def jittered_cholesky(A: Array, *, largest: float = 1e-4, unit: Any = None) -> tuple[Array, Array, Array]:
     """Cholesky factor of A + jitter·I with the smallest jitter that makes it exist.
 
-    The jitter starts at 0, then grows tenfold from p·eps times the mean of the diagonal up to `largest` times it.
+    The jitter starts at 0, then grows tenfold from p·eps units up to `largest` units.
 
     Args:
         A: (p, p), symmetric. Differentiable (as A + a constant jitter).
-        largest: the largest jitter to try, relative to the mean of the diagonal.
+        largest: the largest jitter to try.
+        unit: the mean of the diagonal if None; for a difference of matrices, the size of what was subtracted from.
 
     Returns:
         The lower factor (nan if there is none), the jitter added, and a status: CONVERGED, NOT_POSITIVE_DEFINITE, or
@@ -311,17 +312,18 @@ def jittered_cholesky(A: Array, *, largest: float = 1e-4) -> tuple[Array, Array,
         >>> print(bool(jitter > 0), Status(int(status)).name)
         True CONVERGED
     """
-    value, jitter, status = _jittered_lanes(lax.stop_gradient(A), jnp.asarray(largest, A.dtype))
+    unit = jnp.mean(jnp.diagonal(A)) if unit is None else unit
+    size = jnp.asarray(unit, A.dtype)
+    value, jitter, status = _jittered_lanes(*lax.stop_gradient((A, jnp.asarray(largest, A.dtype), size)))
     proxy = jnp.linalg.cholesky(A + jitter * jnp.eye(len(A), dtype=A.dtype))  # computed where it is differentiated
     return with_derivative_of(value, proxy), jitter, status
 
 
-def grow_jitter(A: Array, largest: Array) -> tuple[Array, Array, Array]:
+def grow_jitter(A: Array, largest: Array, unit: Array) -> tuple[Array, Array, Array]:
     """`jittered_cholesky` of one lane: call it where lanes are mapped."""
     p = len(A)
     eps = jnp.finfo(A.dtype).eps
     diagonal = jnp.diagonal(A)
-    mean = jnp.mean(diagonal)
 
     def attempt(jitter):
         lower = jnp.linalg.cholesky(A + jitter * jnp.eye(p, dtype=A.dtype))
@@ -330,11 +332,11 @@ def grow_jitter(A: Array, largest: Array) -> tuple[Array, Array, Array]:
 
     def more(carry):
         _, jitter, failed = carry
-        return failed & (jitter < largest * mean)
+        return failed & (jitter < largest * unit)
 
     def grow(carry):
         jitter = carry[1]
-        return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * mean), largest * mean))
+        return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * unit), largest * unit))
 
     lower, jitter, failed = lax.while_loop(more, grow, attempt(jnp.zeros((), A.dtype)))
     status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)

@@ -31,7 +31,7 @@ def factor_covariance(A: Array, *, largest: float | None = None) -> tuple[Factor
 
 @lane_by_lane
 def _factor_covariance(A, largest):
-    lower, jitter, status = grow_jitter(A, largest)
+    lower, jitter, status = grow_jitter(A, largest, jnp.mean(jnp.diagonal(A)))
     status = jnp.where((status == Status.CONVERGED) & (jitter > 0), Status.JITTERED, status).astype(jnp.int32)
     logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(lower)))
     ones = jnp.ones(len(A), A.dtype)

@@ -33,7 +33,10 @@ def squared_distances(X: Array, Z: Array, exact: bool = False) -> Array:
 
 @squared_distances.defjvp
 def _squared_distances_jvp(exact, primals, tangents):
-    """2(x − z)ᵀ(dx − dz) by products of matrices: the derivative of differences would be a pass for every column."""
+    """2(x − z)ᵀ(dx − dz) by products of matrices: the derivative of differences would be a pass for every column.
+
+    Its rounding is relative to the extent of the points, some eps·‖x‖‖dx‖: of note where that is thousands of scales.
+    """
     (X, Z), (dX, dZ) = primals, tangents
     along_x, along_z = jnp.einsum("ij,ij->i", X, dX), jnp.einsum("ij,ij->i", Z, dZ)
     tangent = 2 * (along_x[:, None] + along_z - _product(X, dZ) - _product(dX, Z))

@@ -202,6 +202,9 @@ def scaled_pair(name: str, X: Any, Z: Any, scale: Any) -> tuple[Array, Array]:
 
 
 def centred(X: Array, Z: Array) -> tuple[Array, Array]:
-    """Both minus the mean of Z, on which nothing depends that is a function of differences."""
-    centre = lax.stop_gradient(jnp.ones(len(Z), Z.dtype) @ Z / len(Z))
+    """Both minus the median of Z, on which nothing depends that is a function of differences.
+
+    A mean would follow a single far point, and round away the differences of all others.
+    """
+    centre = lax.stop_gradient(jnp.sort(Z, axis=0)[len(Z) // 2])
     return X - centre, Z - centre

@@ -285,7 +285,7 @@ class Periodic(Kernel):
 
     def _circle(self, X):
         turns = scaled("period", X, self.period)
-        angle = 2 * jnp.pi * (turns - jnp.floor(turns))  # large x keep their digits
+        angle = 2 * jnp.pi * (turns - jnp.floor(turns))
         radius = scaled("scale", jax.tree.map(lambda a: jnp.ones_like(jnp.asarray(a, angle.dtype)), X), self.scale)
         return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)], axis=1)
 
@@ -295,8 +295,10 @@ class Periodic(Kernel):
 
     def log_matrix(self, X, Z):
         """(n, m)."""
-        X = self._circle(X)
-        return -squared_distances(*centred(X, X if Z is None else self._circle(Z))) / 2
+        Z = X if Z is None else Z
+        # about a point among them: the turns of large x have no digits left for the angle
+        X, Z = (jax.tree.map(lambda x, z, k=k: centred(jnp.asarray(x), jnp.asarray(z))[k], X, Z) for k in (0, 1))
+        return -squared_distances(self._circle(X), self._circle(Z)) / 2
 
     def diagonal(self, X):
         """All one."""

@@ -59,11 +59,12 @@ class Binomial(Elementwise):
         if link == "probit":
             return _log_normal(eta), _log_normal(-eta)
         if link == "cauchit":
-            one = jnp.ones_like(eta)
-            return jnp.log(jnp.arctan2(one, -eta) / jnp.pi), jnp.log(jnp.arctan2(one, eta) / jnp.pi)
+            up, down = (jnp.arctan2(jnp.ones_like(eta), side) / jnp.pi for side in (-eta, eta))
+            return _log_of_share(up, down), _log_of_share(down, up)
         rate = raised(eta)
         tiny = eta < -30  # μ = e^η there, which 1 − exp(−e^η) would flush to 0
-        return jnp.where(tiny, eta, jnp.log(-jnp.expm1(-jnp.where(tiny, 1, rate)))), -rate
+        rest = jnp.where(tiny, 1, rate)
+        return jnp.where(tiny, eta, _log_of_share(-jnp.expm1(-rest), jnp.exp(-rest))), -rate
 
     def slopes_of_logs(self, eta: Any) -> tuple[Array, Array]:
         """The derivatives of log μ and log(1 − μ)."""
@@ -146,6 +147,12 @@ class Binomial(Elementwise):
         wins = v * y
         ways = gammaln(v + 1) - gammaln(wins + 1) - gammaln(v - wins + 1)
         return jnp.sum(jnp.where(v > 0, ways - v * self.value(y, eta), 0))
+
+
+def _log_of_share(share: Array, rest: Array) -> Array:
+    """log of a share with 1 − share given, from the smaller of the two, which has all its digits."""
+    large = share > 0.5
+    return jnp.where(large, jnp.log1p(-jnp.where(large, rest, 0)), jnp.log(jnp.where(large, 1, share)))
 
 
 def _sigmoids(eta: Array) -> tuple[Array, Array]:

@@ -10,6 +10,8 @@ from jax import Array, lax
 from regjax.core.node import register_node
 from regjax.losses.protocol import Elementwise
 
+_NEVER = -1e30  # the logarithm of no risk, with which sums have finite derivatives
+
 
 class Deaths(NamedTuple):
     """What the times say, one number per sample from the longest time to the shortest.
@@ -79,16 +81,17 @@ class Cox(Elementwise):
         order, last, weight, present, tie, rank, count = self._read(y, v)
         n, event = len(y), weight > 0
         score = jnp.where(present > 0, eta[order, 0], 0)
-        top = lax.stop_gradient(jnp.max(jnp.where(present > 0, score, -jnp.inf)))
-        rate = present * jnp.exp(score - top)
-        at_risk = jnp.maximum(jnp.cumsum(rate)[last], jnp.finfo(y.dtype).tiny)
+        # logarithms throughout: the risks of one set may be below the rounding of another's
+        rate = jnp.where(present > 0, score + jnp.log(jnp.where(present > 0, present, 1)), _NEVER)
+        at_risk = lax.cumlogsumexp(rate)[last]
         if self.ties == "efron":
-            failing = jax.ops.segment_sum(jnp.where(event, rate, 0), tie, n)[tie]
-            at_risk = jnp.where(event, at_risk - rank * failing, 1)
+            share = jnp.where(event, jnp.exp(jnp.where(event, rate - at_risk, 0)), 0)
+            failing = jax.ops.segment_sum(share, tie, n)[tie]
+            at_risk = at_risk + jnp.log1p(-jnp.where(event, rank * failing, 0))
             mean = jax.ops.segment_sum(weight, tie, n)[tie] / count
         else:
             mean = weight
-        return jnp.sum(jnp.where(event, mean * (jnp.log(at_risk) + top) - weight * score, 0))
+        return jnp.sum(jnp.where(event, mean * at_risk - weight * score, 0))
 
     def least(self, y: Array, v: Array) -> Array:
         """With every event alone in its risk set, but for ties."""

@@ -81,8 +81,8 @@ class PowerVariance(Elementwise):
         return (y > 0) & jnp.isfinite(y)
 
     def start(self, y):
-        """The η of y, a little away from 0."""
-        log_y = jnp.log(jnp.maximum(y, 0.1))
+        """The η of y, of a tenth where y is 0."""
+        log_y = jnp.log(jnp.where(y > 0, y, 0.1))
         return log_y if self.link == "log" else jnp.exp(_POWERS[self.link] * log_y)
 
     def variance(self, mu: Any) -> Array:

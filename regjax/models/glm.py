@@ -198,7 +198,7 @@ def multinomial_regression(
             labels,
             message=f"y takes classes 0, …, {num_classes - 1} as whole numbers",
         )
-        y = (labels[:, None] == jnp.arange(num_classes)).astype(jnp.result_type(float))
+        y = (labels[:, None] == jnp.arange(num_classes)).astype(jnp.float32)  # exact, whatever the precision of X
     return fit(
         X, y, Multinomial(), _or_none(penalty), weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,

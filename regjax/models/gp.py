@@ -92,9 +92,16 @@ class GaussianProcess:
         return mean - half, mean + half
 
     def sample(self, key: Array, Z: Any, num: int = 1) -> Array:
-        """Functions drawn from the posterior at m points: (num, m) or (num, m, t)."""
+        """Functions drawn from the posterior at m points: (num, m) or (num, m, t).
+
+        Where the covariance is singular to working precision its diagonal is raised, by as little as makes it regular.
+        """
         mean = self.mean(Z)
-        root, _, _ = jittered_cholesky(self.covariance(Z), largest=float(jnp.finfo(mean.dtype).eps) ** 0.25)
+        before = jnp.mean(self.kernel.diagonal(self._at(Z)))  # of which the rounding of the covariance is a part
+        covariance = self.covariance(Z)
+        largest = float(jnp.finfo(mean.dtype).eps) ** 0.25
+        root, _, _ = jittered_cholesky(covariance, largest=largest, unit=jnp.where(before > 0, before, 1))
+        root = jnp.where(jnp.all(covariance == 0), 0, root)
         draws = jax.random.normal(key, (num, *mean.shape), mean.dtype)
         return mean + jnp.einsum("ij,sj...->si...", root, draws)
 
@@ -179,10 +186,11 @@ def _condition(kernel, X, Y, noise, mean, weights):
     if data.root is not None:
         coef = data.root[:, None] * coef
     status = factor.status
+    indefinite = jnp.any(kernel.diagonal(X) < 0)  # as by a negative amplitude
     if not kernel.positive_definite:
         K = lax.stop_gradient(kernel.matrix(X))
-        indefinite = ~_positive_semidefinite(K) & jnp.all(jnp.isfinite(K))
-        status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, status)
+        indefinite |= ~_positive_semidefinite(K) & jnp.all(jnp.isfinite(K))
+    status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.all(jnp.isfinite(likelihood))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
     valid = jnp.all(noise >= 0)

@@ -109,9 +109,10 @@ def leave_one_out(prior: Prior, factor: Factor, alpha: Array, Y: Array) -> Leave
     """With P = A⁻¹ and α = Pr: rᵢ − αᵢ/Pᵢᵢ and 1/Pᵢᵢ, in the units of y; (n, t), (n,) and (n, t)."""
     precisions = quad_diag(factor, prior.A, None, jnp.zeros((), Y.dtype))
     errors, variance = alpha / precisions[:, None], 1 / precisions
+    gone = jnp.zeros((), Y.dtype)
     if prior.root is not None:
         root = jnp.where(prior.root > 0, prior.root, 1)
-        gone = jnp.where(prior.root > 0, 0, jnp.nan)
-        errors, variance = errors / root[:, None] + gone[:, None], variance / root**2 + gone
+        gone = jnp.where(prior.root > 0, gone, jnp.nan)[:, None]  # added last: who masks it gets finite derivatives
+        errors, variance = errors / root[:, None], variance / root**2
     density = -(errors**2 / variance[:, None] + jnp.log(2 * jnp.pi * variance)[:, None]) / 2
-    return LeaveOneOut(Y - errors, variance, density)
+    return LeaveOneOut(Y - errors + gone, variance + gone.reshape(-1), density + gone)

@@ -134,10 +134,10 @@ def center_gram(K: Array, definite: bool, Y: Array, weights: Array | None, inter
         matrix = matrix + average * jnp.outer(unit, unit)
     if weights is not None:
         matrix = matrix + average * jnp.diag(jnp.where(positive, 0.0, 1.0).astype(Y.dtype))
-    status = jnp.int32(Status.CONVERGED)
+    indefinite = jnp.any(jnp.diagonal(K) < 0)  # as by a negative amplitude
     if not definite:
-        indefinite = ~positive_semidefinite(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
-        status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, status)
+        indefinite |= ~positive_semidefinite(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
+    status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
     status = jnp.where(jnp.all(v >= 0) & jnp.any(v > 0), status, Status.INVALID).astype(jnp.int32)
     return Centred(K, Gram(matrix, None, average, True), targets, Y, v, root, unit, total, status)
 

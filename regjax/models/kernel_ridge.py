@@ -54,6 +54,7 @@ def kernel_ridge(
         solver: None factors the n×n matrix. "cg" does not hold it: conjugate gradients with a preconditioner from
             randomly pivoted Cholesky, λ > 0. "nystrom" fits f(z) = Σⱼ k(z, lⱼ) βⱼ of m landmarks only, in
             one pass over the data with O(m²) memory; `jax.vmap` over λ shares that pass and one eigendecomposition.
+            `White` has no part in such a function: put it into λ. A kernel of one's own is taken to be one.
         landmarks: of "nystrom", how many or which points; of "cg", the rank of the preconditioner. 4√n if None.
         key: of the landmarks that are drawn; `jax.random.key(0)` if None.
         tol: of "cg": the residual ‖y − (K + λI)α‖/‖y‖ at which to stop; by dtype if None.

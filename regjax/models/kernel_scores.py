@@ -148,6 +148,7 @@ def _log_likelihood(kernel, X, Y, weights, lam, intercept):
         volume = volume + jnp.where(flat, jnp.log(data.total) - jnp.log(data.gram.lift + lam), 0)
         count = jnp.sum(present) - jnp.where(flat, 1, 0)
         value = -(jnp.sum(Y * fit.dual, axis=0) + volume + count * jnp.log(2 * jnp.pi)) / 2
+        value = jnp.where(jnp.isinf(lam), -jnp.inf, value)
         return jnp.where((data.status != Status.INVALID) & (lam >= 0), value, jnp.nan)
 
     return over_targets(one, data.Y, lam)

@@ -13,7 +13,7 @@ from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status
 from regjax.core.tree import ravel_design
 from regjax.kernels.gram import check_points, over_blocks
-from regjax.kernels.kernel import Kernel
+from regjax.kernels.kernel import Kernel, centred
 from regjax.models.kernel_problem import check_kernel_samples
 from regjax.solvers.smooth import lbfgs
 
@@ -55,7 +55,8 @@ def nadaraya_watson(kernel: Any, X: Any, y: Any, *, weights: Any = None, local_l
 
     f(z) = argmin_a Σᵢ k(z, xᵢ) vᵢ (yᵢ − a)², or with `local_linear` the a of argmin_{a,b} Σᵢ k(z, xᵢ) vᵢ (yᵢ − a −
     bᵀ(xᵢ − z))², of minimum norm b where the points in reach do not determine it. The weights are normalised as
-    logarithms: far from the data f tends to the value of the nearest sample, where k(z, xᵢ) is zero in floating point.
+    logarithms: far from the data, where k(z, xᵢ) is zero in floating point, f is what the ratios say, such as the
+    value of the nearest sample under `RBF`.
 
     Args:
         kernel: of `regjax.kernels`, or a function of two points: non-negative. An amplitude makes no difference. Of a
@@ -193,9 +194,10 @@ def _averages(kernel, X, Y, log_weights, Z, own, local_linear):
         shares = jax.nn.softmax(logs, axis=1)
         if not local_linear:
             return shares @ Y
-        return jax.vmap(line)(shares, ravel_design(points)[0])
+        places, samples = centred(ravel_design(points)[0], flat)
+        return jax.vmap(line, (0, 0, None))(shares, places, samples)
 
-    def line(shares, z):
+    def line(shares, z, flat):
         middle_x, middle_y = shares @ flat, shares @ Y
         apart = flat - middle_x
         weighted = shares[:, None] * apart

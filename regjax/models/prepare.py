@@ -11,10 +11,10 @@ from regjax.models.problem import Centred, Samples, center
 from regjax.penalties import Limited, Zero, check_penalty, limit
 
 
-def check_offset(offset: Any, samples: Samples) -> Array | float:
+def check_offset(offset: Any, samples: Samples) -> Array:
     """The offset (n, t), or 0."""
     if offset is None:
-        return 0.0
+        return jnp.zeros((), samples.Y.dtype)
     array = as_float_array("offset", offset).astype(samples.Y.dtype)
     takes = samples.Y.shape[:1] if samples.single else samples.Y.shape
     if array.shape not in (takes, samples.Y.shape[:1]):

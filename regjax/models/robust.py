@@ -232,13 +232,14 @@ def _find_scale(Z, y, v, loss, kind, max_iter):
         beta = beta + solve(working(r, scale), r)[0]
         r = y[:, 0] - Z @ beta
         new = spread(r, scale)
-        slope = solve(working(r, new), r)[1] / jnp.linalg.norm(y)
+        slope = solve(working(r, new), r)[1] / jnp.where(size > 0, size, 1)
         change = jnp.abs(new - scale) / jnp.where(new > 0, new, 1)
         return (beta, new), jnp.where(new > 0, jnp.maximum(slope, change), 0)
 
+    size = jnp.linalg.norm(y)
     start = solve(jnp.ones_like(v), y[:, 0])[0]
     eps = float(jnp.finfo(Z.dtype).eps)
     state = (start, median(y[:, 0] - Z @ start))
     result = iterate(step, state, tol=eps, max_iter=max_iter, patience=20)
     beta, scale = result.state
-    return beta, jnp.where(scale > 0, scale, eps * jnp.max(jnp.abs(y))), result.num_iter
+    return beta, jnp.where(scale > 0, scale, eps * jnp.where(size > 0, jnp.max(jnp.abs(y)), 1)), result.num_iter

@@ -74,12 +74,13 @@ def holdout(
         raise ValueError("key goes with fraction; test has chosen the samples already")
     else:
         splits = _given(test, n)
+    v = jnp.where(splits.test[0], 1.0 if samples.weights is None else samples.weights, 0).astype(samples.Y.dtype)
+    require(lambda v: jnp.any(v > 0), v, message="weights are zero for all samples that are tested")
     result = cross_validate(
         X, y, loss, penalties, folds=splits, score=score, per_sample=per_sample, simpler=simpler, model=model,
         weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept, standardize=standardize,
         solver=solver, tol=tol, max_iter=max_iter,
     )  # fmt: skip
-    v = jnp.where(splits.test[0], 1.0 if samples.weights is None else samples.weights, 0).astype(samples.Y.dtype)
     shift = None if offset is None else jnp.asarray(offset, samples.Y.dtype).reshape(n, -1)
     error = _standard_error(
         jax.tree.map(lambda leaf: leaf[0], result.fits.params), X, samples.Y, v, shift, loss,

@@ -8,6 +8,7 @@ from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.penalties import Penalty
+from regjax.penalties.separable import Separable
 from regjax.solvers.certificate import Certificate, Problem, certify
 
 
@@ -41,6 +42,9 @@ def polish(problem: Problem, penalty: Penalty, W: Array, certificate: Certificat
             max_iter=min(2 * W.size, 500),
         )
         moved = W + penalty.tangent(W, step)
+        if isinstance(penalty, Separable):  # a coefficient near its limit may step over it by rounding
+            terms = penalty.terms(moved)
+            moved = jnp.clip(moved, terms.lower, terms.upper)
         certificate = certify(problem, penalty, moved)
         return (moved, certificate), certificate.residual
 

@@ -53,7 +53,8 @@ def quantile_program(task: Task, penalty: Penalty) -> Program:
         parts.append(_constraints(steps, jnp.zeros((n, t - 1), Z.dtype), jnp.repeat(seen, t - 1), above=True))
     w = jnp.zeros((p, t), Z.dtype)
     omega = jnp.zeros((p + 1, t, p + 1, t), Z.dtype).at[1:, :, 1:].set(jax.jacfwd(jax.grad(penalty.value))(w))
-    omega = omega.reshape((p + 1) * t, -1) + jnp.diag(jnp.repeat(jnp.eye(1, p + 1)[0] * (1 - task.one), t))
+    first = jnp.eye(1, p + 1, dtype=Z.dtype)[0]
+    omega = omega.reshape((p + 1) * t, -1) + jnp.diag(jnp.repeat(first * (1 - task.one), t))
     charged, excluded = _charges(penalty, w)
     out = jnp.concatenate([jnp.zeros(t, bool), excluded.ravel()])  # columns of coefficients that are held at 0
     pad = [(jnp.concatenate([jnp.zeros((len(a[0]), t), Z.dtype), a[0]], axis=1), *a[1:]) for a in charged]

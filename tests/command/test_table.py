@@ -72,6 +72,8 @@ BAD = {
     "no name": (["", *HEADER[1:]], ROWS, "column 1 has no name"),
     "ragged": (HEADER, [*ROWS[:4], ROWS[4][:-1], *ROWS[5:]], "line 6 has 5 cells, but there are 6 column names"),
     "infinite": (*changed(rooms=["inf"]), "the column 'rooms' is infinite in line 2"),
+    "tiny": (HEADER, [[f"{row[0]}e-200", *row[1:]] for row in ROWS], "'area' has values so large or so small"),
+    "huge": (HEADER, [[*row[:-1], f"{row[-1]}e300"] for row in ROWS], "'price' has values so large or so small"),
     "alone": (["price"], [row[-1:] for row in ROWS], "has no column to predict 'price' from"),
     "too few rows": (HEADER, ROWS[:4], "--folds 10 takes from 2 to the number of rows, 4"),
 }
@@ -88,6 +90,12 @@ def test_bad_tables_get_one_sentence_and_code_2(name, tmp_path, capsys):
     assert printed.err.count("\n") == 1
     assert printed.out == ""
     assert not (tmp_path / "report").exists()
+
+
+def test_separators_within_quotes_separate_nothing(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('"a;b;c;d",price\n1,2\n3,4\n')
+    assert read_table(path).columns == {"a;b;c;d": ["1", "3"], "price": ["2", "4"]}
 
 
 def test_bad_files_get_a_sentence(tmp_path):
