@@ -10,7 +10,7 @@ from jax import Array, lax
 from regjax.core.node import register_node
 from regjax.losses.protocol import Elementwise
 
-_NEVER = -1e30  # the logarithm of no risk, with which sums have finite derivatives
+_LEVELS = 8  # units in which risks are summed, each e^40 (float32) or e^300 (float64) of the next
 
 
 class Deaths(NamedTuple):
@@ -81,17 +81,16 @@ class Cox(Elementwise):
         order, last, weight, present, tie, rank, count = self._read(y, v)
         n, event = len(y), weight > 0
         score = jnp.where(present > 0, eta[order, 0], 0)
-        # logarithms throughout: the risks of one set may be below the rounding of another's
-        rate = jnp.where(present > 0, score + jnp.log(jnp.where(present > 0, present, 1)), _NEVER)
-        at_risk = lax.cumlogsumexp(rate)[last]
+        at_risk, known = (a[last] for a in _log_of_sums(score, present))
         if self.ties == "efron":
-            share = jnp.where(event, jnp.exp(jnp.where(event, rate - at_risk, 0)), 0)
+            share = jnp.where(event, present * jnp.exp(jnp.where(event, score - at_risk, 0)), 0)
             failing = jax.ops.segment_sum(share, tie, n)[tie]
             at_risk = at_risk + jnp.log1p(-jnp.where(event, rank * failing, 0))
             mean = jax.ops.segment_sum(weight, tie, n)[tie] / count
         else:
             mean = weight
-        return jnp.sum(jnp.where(event, mean * at_risk - weight * score, 0))
+        value = jnp.sum(jnp.where(event, mean * at_risk - weight * score, 0))
+        return jnp.where(jnp.all(known | ~event), value, jnp.nan)
 
     def least(self, y: Array, v: Array) -> Array:
         """With every event alone in its risk set, but for ties."""
@@ -121,3 +120,20 @@ class Cox(Elementwise):
     def start(self, y):
         """0."""
         return jnp.zeros_like(y[:, :1])
+
+
+def _log_of_sums(score: Array, weight: Array) -> tuple[Array, Array]:
+    """log Σ_{j ≤ i} wⱼ e^{sⱼ} (n,), every sum in a unit of its own size; and whether it is above the smallest unit.
+
+    In one unit for all, the risks of late sets would be below the rounding of an early one's. A running log-sum-exp,
+    as an associative scan, takes half a minute to compile with its second derivatives.
+    """
+    fixed = lax.stop_gradient(jnp.where(weight > 0, score, -jnp.inf))
+    width = 40 if score.dtype == jnp.float32 else 300
+    units = jnp.max(fixed) - width * jnp.arange(_LEVELS, dtype=score.dtype)
+    level = jnp.clip((units[0] - lax.cummax(fixed)) // width, 0, _LEVELS - 1)
+    level = jnp.where(jnp.isfinite(level), level, 0).astype(jnp.int32)
+    above = score - units[:, None]
+    risks = jnp.where(above > 1, 0, weight * jnp.exp(jnp.where(above > 1, 0, above)))  # no set of this unit has these
+    sums = jnp.cumsum(risks, axis=1)[level, jnp.arange(len(score))]
+    return jnp.log(jnp.where(sums > 0, sums, 1)) + units[level], sums > 0

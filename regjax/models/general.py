@@ -10,7 +10,7 @@ from jax import Array
 
 from regjax.core.checks import as_float_array, require
 from regjax.core.implicit import implicit_solution, with_derivative_of
-from regjax.core.solution import Status
+from regjax.core.solution import Status, succeeded
 from regjax.losses import Loss
 from regjax.models.penalized import worst
 from regjax.models.prepare import prepare
@@ -84,7 +84,9 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     taken = jnp.all(accepted(arguments.loss, arguments.y, data.weights))
     valid = data.valid & is_valid(penalty) & (tol >= 0) & taken
-    status = jnp.where(valid, worst(jnp.atleast_1d(outcome.status)), Status.INVALID).astype(jnp.int32)
+    status = worst(jnp.atleast_1d(outcome.status))
+    status = jnp.where(succeeded(status) & ~jnp.isfinite(objective), Status.NON_FINITE, status)
+    status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     known = valid & (status != Status.NON_FINITE)
     b = task.one * point[0] - data.mean_x @ point[1:]
     coef, b = (jnp.where(known, a, jnp.nan) for a in (point[1:] / size[:, None], b))
