@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config, items):
         if sample is not None:
             place = (item.path, item.originalname)
             seen[place] += 1
-            if seen[place] % sample.args[0] != 1:
+            if seen[place] % (sample.args[0] if X64 else 2 * sample.args[0]) != 1:
                 item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not SLOW:
             item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     config.addinivalue_line("markers", "x64: a statement about float64, skipped in the float32 run")
     config.addinivalue_line("markers", "slow: repeats what quicker tests cover, run by `make test-all`")
-    config.addinivalue_line("markers", "sample(k): every k-th of its cases runs, all by `make test-all`")
+    config.addinivalue_line("markers", "sample(k): every k-th case runs (float32: 2k-th), all by `make test-all`")
     config.addinivalue_line("markers", "once: does not depend on the precision, skipped in the float32 run")
 
 
