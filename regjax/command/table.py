@@ -16,7 +16,6 @@ import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null"}
 MOST_TEXTS = 30  # a column with more different texts than this identifies rows if most of them occur once
-_TOO_EXTREME = "has values so large or so small that their standard deviation cannot be computed: change its unit"
 
 
 class BadTable(ValueError):
@@ -109,10 +108,7 @@ def read_target(table: Table, name: str) -> np.ndarray:
         )
     if np.all(values == values[0]):
         raise BadTable(f"{table.path}: the target '{name}' is {values[0]:g} in every row, there is nothing to predict")
-    with np.errstate(over="ignore", under="ignore"):
-        spread = values.std()
-    if not (np.isfinite(spread) and spread > 0):
-        raise BadTable(f"{table.path}: the target '{name}' {_TOO_EXTREME}")
+    _spread(table, f"the target '{name}'", values)
     return values
 
 
@@ -140,12 +136,21 @@ def learn_encoding(table: Table, target: str) -> tuple[list[dict[str, Any]], lis
         raise BadTable(f"{table.path} has no column to predict '{target}' from")
     for column in encoding:
         block = _block(table, column)
-        with np.errstate(over="ignore", under="ignore"):
-            mean, scale = block.mean(0), block.std(0)
-        if not np.all(np.isfinite(scale) & (scale > 0)):
-            raise BadTable(f"{table.path}: the column '{column['column']}' {_TOO_EXTREME}")
-        column["mean"], column["scale"] = mean.tolist(), scale.tolist()
+        column["scale"] = _spread(table, f"the column '{column['column']}'", block).tolist()
+        column["mean"] = block.mean(0).tolist()
     return encoding, notes
+
+
+def _spread(table: Table, what: str, values: np.ndarray) -> np.ndarray:
+    """Standard deviations of values that are not constant."""
+    with np.errstate(over="ignore", under="ignore"):
+        spread = values.std(0)
+    if not np.all(np.isfinite(spread) & (spread > 0)):
+        raise BadTable(
+            f"{table.path}: {what} has values so large or so small that their standard deviation cannot be computed: "
+            "change its unit"
+        )
+    return spread
 
 
 def encode(table: Table, encoding: list[dict[str, Any]]) -> np.ndarray:

@@ -298,7 +298,7 @@ class Periodic(Kernel):
         Z = X if Z is None else Z
         # about a point among them: the turns of large x have no digits left for the angle
         X, Z = (jax.tree.map(lambda x, z, k=k: centred(jnp.asarray(x), jnp.asarray(z))[k], X, Z) for k in (0, 1))
-        return -squared_distances(self._circle(X), self._circle(Z)) / 2
+        return -squared_distances(*centred(self._circle(X), self._circle(Z))) / 2
 
     def diagonal(self, X):
         """All one."""

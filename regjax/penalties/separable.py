@@ -81,6 +81,11 @@ class Separable(ByCoefficient):
         """The four numbers per coefficient, for coefficients like w."""
         raise TypeError(f"{type(self).__name__} has no terms")
 
+    def within_limits(self, w: Array) -> Array:
+        """w with the coefficients that rounding took over a limit back on it."""
+        terms = self.terms(w)
+        return jnp.clip(w, terms.lower, terms.upper)
+
     def unit(self) -> Any:
         """The same penalty with strength 1."""
         if not hasattr(self, "lam"):

@@ -106,8 +106,7 @@ def _with_zeros(task: Task, penalty: Penalty, program: Program, point: Array) ->
     tiny = jnp.abs(point[1:]) <= eps**0.5 * jnp.max(jnp.abs(point[1:]))
     rounded = point.at[1:].set(jnp.where(tiny, 0, point[1:]))
     if isinstance(penalty, Separable):  # limits are kept to the last bit
-        terms = penalty.terms(point[1:])
-        point, rounded = (a.at[1:].set(jnp.clip(a[1:], terms.lower, terms.upper)) for a in (point, rounded))
+        point, rounded = (a.at[1:].set(penalty.within_limits(a[1:])) for a in (point, rounded))
     old, new = (task.objective(penalty, a) for a in (point, rounded))
     broken, before = (_violation(program, a.ravel()) for a in (rounded, point))
     return jnp.where((new <= old * (1 + 1e-12)) & (broken <= before), rounded, point)

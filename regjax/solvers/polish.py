@@ -43,8 +43,7 @@ def polish(problem: Problem, penalty: Penalty, W: Array, certificate: Certificat
         )
         moved = W + penalty.tangent(W, step)
         if isinstance(penalty, Separable):  # a coefficient near its limit may step over it by rounding
-            terms = penalty.terms(moved)
-            moved = jnp.clip(moved, terms.lower, terms.upper)
+            moved = penalty.within_limits(moved)
         certificate = certify(problem, penalty, moved)
         return (moved, certificate), certificate.residual
 
