@@ -1,5 +1,6 @@
 """A penalty as the user gave it, checked and in the form that solvers take: arrays against coefficients (p, t)."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
+from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ravel import ravel_penalty
 
 P = TypeVar("P")
@@ -45,17 +47,33 @@ def check_penalty(penalty: P, structure: Structure, trailing: tuple[int, ...], d
         if hasattr(value, "prox"):
             changes[name] = check_penalty(value, structure, trailing, dtype)
             continue
-        if name in NON_NEGATIVE:
-            require(lambda a: jnp.all(a >= 0), value, message=f"{name} must be non-negative and not NaN, got {value}")
         one_column = value.ndim == 1 and not trailing and name not in ("lams", "gamma")
         changes[name] = (value[:, None] if one_column else value).astype(dtype)
-    if "lams" in changes:
-        lams = changes["lams"]
-        falling = "lams must not increase, λ₁ ≥ λ₂ ≥ …"
-        require(lambda a: jnp.all(a[1:] <= a[:-1]), lams, message=f"{falling}, got {lams}")
-    if "lower" in changes:
-        _check_limits(changes["lower"], changes["upper"], around_zero="penalty" in changes)
-    return replace(penalty, **changes)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    checked = replace(penalty, **changes)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    for holds, values, message in _rules(checked):
+        require(holds, *values, message=message)
+    return checked
+
+
+def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...], str]]:
+    """What the fields of a penalty must be: a predicate, the fields that it takes, and what to say where it fails."""
+    values = dict(_parts(penalty))
+    for name, value in values.items():
+        if name in NON_NEGATIVE:
+            yield lambda a: jnp.all(a >= 0), (value,), f"{name} must be non-negative and not NaN, got {value}"
+    if "lams" in values:
+        falling = f"lams must not increase, λ₁ ≥ λ₂ ≥ …, got {values['lams']}"
+        yield lambda a: jnp.all(a[1:] <= a[:-1]), (values["lams"],), falling
+    if isinstance(penalty, MCP | SCAD):
+        least, gamma = penalty.least_gamma, values["gamma"]
+        yield lambda a: jnp.all(a > least), (gamma,), f"gamma must be above {least}, got {gamma}"
+    if "lower" in values:
+        lower, upper = values["lower"], values["upper"]
+        message = f"lower must not exceed upper, and not be NaN, got {lower} and {upper}"
+        yield lambda lo, up: jnp.all(lo <= up), (lower, upper), message
+        if "penalty" in values:
+            yield lambda a: jnp.all(a <= 0), (lower,), f"lower must be at most 0, got {lower}"
+            yield lambda a: jnp.all(a >= 0), (upper,), f"upper must be at least 0, got {upper}"
 
 
 def _check_groups(groups: Any, num_columns: int) -> None:
@@ -88,29 +106,11 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
             raise ValueError(f"{name} has shape {value.shape}: it takes {scalar}{what}, {takes[-1]}")
 
 
-def _check_limits(lower: Array, upper: Array, around_zero: bool) -> None:
-    message = f"lower must not exceed upper, and not be NaN, got {lower} and {upper}"
-    require(lambda lo, up: jnp.all(lo <= up), lower, upper, message=message)
-    if around_zero:
-        for name, limit, sign in (("lower", lower, -1), ("upper", upper, 1)):
-            require(
-                lambda a, sign=sign: jnp.all(sign * a >= 0),
-                limit,
-                message=f"{name} must be {'at most' if sign < 0 else 'at least'} 0, got {limit}",
-            )
-
-
 def is_valid(penalty: Any) -> Array:
-    """Whether a (traced) penalty has strengths that are not negative and limits in order."""
-    good = jnp.array(True)
-    for name, value in _parts(penalty):
-        if hasattr(value, "prox"):
-            good &= is_valid(value)
-        elif name in NON_NEGATIVE:
-            good &= jnp.all(jnp.asarray(value) >= 0)
-    if hasattr(penalty, "lower"):
-        good &= jnp.all(jnp.asarray(penalty.lower) <= jnp.asarray(penalty.upper))
-    return good
+    """Whether the numbers of a (traced) penalty are what `check_penalty` asks for."""
+    good = [holds(*map(jnp.asarray, values)) for holds, values, _ in _rules(penalty)]
+    good += [is_valid(value) for _, value in _parts(penalty) if hasattr(value, "prox")]
+    return jnp.all(jnp.array([True, *good]))
 
 
 def strength_axes(penalty: P) -> P:

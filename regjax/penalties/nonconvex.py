@@ -56,6 +56,7 @@ class MCP(Separable):
     factors: Any = field(default=None, metadata=PER_COEFFICIENT)
 
     convex = False
+    least_gamma = 0
 
     def terms(self, w: Array) -> Terms:
         """λf in `l1`."""
@@ -106,6 +107,7 @@ class SCAD(Separable):
     factors: Any = field(default=None, metadata=PER_COEFFICIENT)
 
     convex = False
+    least_gamma = 2
 
     def terms(self, w: Array) -> Terms:
         """λf in `l1`."""

@@ -150,7 +150,8 @@ class TotalVariation(Gauge):
 
     def value(self, w: Array) -> Array:
         """P(w)."""
-        return jnp.sum(self._lam(w) * jnp.sum(jnp.abs(jnp.diff(w, axis=0)), axis=0))
+        variation = jnp.sum(jnp.abs(jnp.diff(w, axis=0)), axis=0)
+        return jnp.sum(jnp.where(variation == 0, 0, self._lam(w) * variation))  # 0, also for λ = ∞
 
     def prox(self, w: Array, step: ArrayLike) -> Array:
         """argmin over u of ‖u − w‖²/(2 step) + P(u): constant on blocks, to the last bit."""
@@ -167,7 +168,8 @@ class TotalVariation(Gauge):
         """P(w) + P*(z) − ⟨w, z⟩ = Σⱼ |dⱼ|(λ + sign(dⱼ)cⱼ) for the differences d of w and the sums cⱼ = z₁ + … + zⱼ."""
         steps = jnp.diff(w, axis=0)
         terms = jnp.abs(steps) * (self._lam(w) + jnp.sign(steps) * self._sums(z))
-        return jnp.sum(jnp.where(self._lam(w) == 0, 0, jnp.maximum(terms, 0))) + self.conjugate(z)
+        nothing = (self._lam(w) == 0) | (steps == 0)  # 0, also for λ = ∞
+        return jnp.sum(jnp.where(nothing, 0, jnp.maximum(terms, 0))) + self.conjugate(z)
 
     def gauge(self, z: Array) -> Array:
         """The largest |z₁ + … + zⱼ|/λ."""
