@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.checks import as_float_array, require
+from regjax.core.lanes import lane_by_lane
 from regjax.core.tree import ravel_design
 from regjax.kernels.kernel import Kernel
 from regjax.kernels.maps import as_kernel
@@ -123,6 +124,20 @@ def positive_semidefinite(K: Array) -> Array:
     values = jnp.linalg.eigvalsh((K + K.T) / 2)
     largest = jnp.max(jnp.abs(values))
     return symmetric & (values[0] >= -10 * len(K) * jnp.finfo(K.dtype).eps * largest)
+
+
+def indefinite(diagonal: Array, K: Array | None) -> Array:
+    """Whether a Gram matrix shows that its kernel is not positive semidefinite.
+
+    K is None where the kernel is known to be, up to its amplitude: then its diagonal tells.
+    """
+    negative = jnp.any(diagonal < 0)
+    if K is None:
+        return negative
+    return negative | ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
+
+
+_definite_lanes = lane_by_lane(positive_semidefinite)
 
 
 def check_kernel(kernel: Any) -> Kernel:

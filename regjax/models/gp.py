@@ -16,7 +16,7 @@ from regjax.core.lanes import lane_by_lane
 from regjax.core.linalg import quad_diag
 from regjax.core.node import register_node
 from regjax.core.solution import Status, succeeded
-from regjax.kernels.gram import BLOCK, blocked_product, check_points, over_blocks, positive_semidefinite
+from regjax.kernels.gram import BLOCK, blocked_product, check_points, indefinite, over_blocks
 from regjax.kernels.kernel import Kernel
 from regjax.models.gp_problem import (
     LeaveOneOut,
@@ -186,11 +186,8 @@ def _condition(kernel, X, Y, noise, mean, weights):
     if data.root is not None:
         coef = data.root[:, None] * coef
     status = factor.status
-    indefinite = jnp.any(kernel.diagonal(X) < 0)  # as by a negative amplitude
-    if not kernel.positive_definite:
-        K = lax.stop_gradient(kernel.matrix(X))
-        indefinite |= ~_positive_semidefinite(K) & jnp.all(jnp.isfinite(K))
-    status = jnp.where(indefinite, Status.NOT_POSITIVE_DEFINITE, status)
+    bad = indefinite(kernel.diagonal(X), None if kernel.positive_definite else kernel.matrix(X))
+    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.all(jnp.isfinite(likelihood))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
     valid = jnp.all(noise >= 0)
@@ -198,9 +195,6 @@ def _condition(kernel, X, Y, noise, mean, weights):
         valid &= jnp.all(weights >= 0) & jnp.any(weights > 0)
     coef, likelihood = (jnp.where(valid, a, jnp.nan) for a in (coef, likelihood))
     return coef, likelihood, jitter, jnp.where(valid, status, Status.INVALID).astype(jnp.int32), factor
-
-
-_positive_semidefinite = lane_by_lane(positive_semidefinite)
 
 
 @jax.jit

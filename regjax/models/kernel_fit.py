@@ -5,9 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from regjax.core.checks import check_strength
+from regjax.core.checks import check_strength, require
 from regjax.core.factors import jittered_cholesky
-from regjax.core.solution import Solution, succeeded
+from regjax.core.solution import Solution, Status, succeeded
+from regjax.kernels.gram import indefinite
 from regjax.losses import Loss
 from regjax.models.fit import fit
 from regjax.models.kernel_problem import KernelExpansion, check_kernel_samples
@@ -60,18 +61,24 @@ def kernel_fit(
     """
     samples = check_kernel_samples(kernel, X, y, weights)
     lam = check_strength("lam", lam, samples.Y.dtype)
+    require(lambda a: a > 0, lam, message=f"lam must be positive, got {lam}: at 0 all functions that interpolate fit")
     lower, status = _root(samples.kernel, samples.X)
     solution = fit(
         lower, samples.per_target(samples.Y), loss, L2(lam), weights=samples.weights, offset=offset,
         intercept=intercept, tol=tol, max_iter=max_iter,
     )  # fmt: skip
     coef = jax.scipy.linalg.solve_triangular(lower, solution.params.coef, lower=True, trans=1)
+    coef = jnp.where(succeeded(status), coef, jnp.nan)
     params = KernelExpansion(samples.kernel, samples.X, coef, solution.params.intercept)
-    found = jnp.where(succeeded(status), solution.status, status).astype(jnp.int32)
+    found = jnp.where(succeeded(status), solution.status, status)
+    found = jnp.where(lam > 0, found, Status.INVALID).astype(jnp.int32)
     return Solution(params, found, solution.num_iter, solution.residual, solution.gap, solution.objective)
 
 
 @jax.jit
 def _root(kernel, X):
-    lower, _, status = jittered_cholesky(kernel.matrix(X))
-    return lower, status
+    K = kernel.matrix(X)
+    lower, _, status = jittered_cholesky(K)
+    bad = indefinite(jnp.diagonal(K), None if kernel.positive_definite else K)
+    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
+    return jnp.where(succeeded(status), lower, jnp.eye(len(K), dtype=K.dtype)), status  # so that `fit` has a design

@@ -13,7 +13,7 @@ from regjax.core.implicit import implicit_solution
 from regjax.core.krylov import preconditioned_cg
 from regjax.core.linalg import cross
 from regjax.core.solution import Status, relative, succeeded
-from regjax.kernels.gram import blocked_product
+from regjax.kernels.gram import blocked_product, indefinite
 from regjax.kernels.pivots import random_pivots
 from regjax.models.penalized import over_targets, worst
 from regjax.models.problem import silence
@@ -87,7 +87,9 @@ def nystrom_ridge(kernel, X, Y, weights, points: Any, lam: Array, intercept: boo
     residual = jnp.max(relative(slope, jnp.max(jnp.abs(moments), axis=0)))
     gap = relative(jnp.sum(gap), jnp.sum(squares))
     objective = jnp.sum(squares + value) / 2
-    return _judged(coef, b, worst(status), residual, gap, objective, valid & jnp.all(lam >= 0))
+    bad = indefinite(kernel.diagonal(points), None if kernel.positive_definite else kernel.matrix(points, points))
+    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, worst(status))
+    return _judged(coef, b, status, residual, gap, objective, valid & jnp.all(lam >= 0))
 
 
 def _shifted_gram(theta, U):
