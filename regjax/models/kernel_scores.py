@@ -47,7 +47,8 @@ def kernel_loo_residuals(
     errors = _loo(samples.kernel, samples.X, samples.Y, samples.weights, lam, intercept)
     if samples.weights is not None:
         model = kernel_ridge(samples.kernel, samples.X, samples.Y, lam, weights=samples.weights, intercept=intercept)
-        errors = jnp.where((samples.weights > 0)[:, None], errors, samples.Y - model.params(samples.given))
+        absent = samples.Y - _where_defined(model.params, samples.given, samples.X)
+        errors = jnp.where((samples.weights > 0)[:, None], errors, absent)
     return samples.per_target(errors)
 
 
@@ -86,6 +87,17 @@ def kernel_log_likelihood(
     """
     samples, lam = _checked(kernel, X, y, lam, weights)
     return samples.per_target(_log_likelihood(samples.kernel, samples.X, samples.Y, samples.weights, lam, intercept))
+
+
+def _where_defined(function, X: Any, instead: Any) -> Array:
+    """`function` (n, t) of the points X, nan where a point is not finite, with derivatives that are finite there."""
+    finite = [jnp.all(jnp.isfinite(a.reshape(len(a), -1)), axis=1) for a in jax.tree.leaves(X)]
+    defined = jnp.all(jnp.array(finite), axis=0)
+
+    def replaced(a, b):
+        return jnp.where(defined.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jnp.where(defined[:, None], function(jax.tree.map(replaced, X, instead)), jnp.nan)
 
 
 def _checked(kernel, X, y, lam, weights):

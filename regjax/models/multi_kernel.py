@@ -164,7 +164,8 @@ def multi_kernel_ridge_fit(
 
     Returns:
         A `Solution` like that of `multi_kernel_ridge`; `lam` are the strengths, (m,) or (m, t). Infinity says that a
-        target is best without a kernel.
+        target is best without a kernel. The status is BOUNDARY where "leave_one_out" chose the first or the last of the
+        overall strengths for a target: one without signal, or without noise.
 
     Example:
         >>> import jax, jax.numpy as jnp, regjax
@@ -191,7 +192,7 @@ def multi_kernel_ridge_fit(
         tol = float(jnp.finfo(samples.Y.dtype).eps) ** 0.4 if tol is None else tol
         choice = _descend(*arrays, choice, intercept, tol, max_iter)
     fit = _fit(kernels, samples, jnp.exp(choice.log_lams), intercept)
-    status = jnp.where(succeeded(fit.status) & ~succeeded(choice.status), choice.status, fit.status)
+    status = jnp.where(succeeded(fit.status) & (choice.status != Status.CONVERGED), choice.status, fit.status)
     return replace(fit, status=status.astype(jnp.int32), num_iter=choice.num_iter, lam=fit.params.lams)
 
 
@@ -222,10 +223,13 @@ def _search(kernels, X, Y, weights, mixtures, intercept, num_scales):
 
     scores = lax.map(one, mixtures).reshape(-1, Y.shape[1])
     best = jnp.argmin(scores, axis=0)
-    mixture, scale = mixtures[best // num_scales], scales[best % num_scales]
+    place = best % num_scales
+    mixture, scale = mixtures[best // num_scales], scales[place]
     log_lams = jnp.log(trace)[:, None] + jnp.log(scale) - jnp.log(mixture).T
     score = jnp.min(scores, axis=0)
-    status = jnp.where(jnp.all(jnp.isfinite(score)), Status.CONVERGED, Status.NON_FINITE)
+    at_end = jnp.any((place == 0) | (place == num_scales - 1))
+    status = jnp.where(at_end & (num_scales > 1), Status.BOUNDARY, Status.CONVERGED)
+    status = jnp.where(jnp.all(jnp.isfinite(score)), status, Status.NON_FINITE)
     return _Choice(log_lams, score, jnp.zeros((), jnp.int32), status)
 
 

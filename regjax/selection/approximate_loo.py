@@ -95,7 +95,8 @@ def leave_one_out(
             `kernel_ridge`, `smoothing_spline` and other models that are linear in y.
 
     Returns:
-        A `LeaveOneOut`.
+        A `LeaveOneOut`. The error of a sample that alone determines a direction of the fit (hᵢvᵢℓ″ᵢ = 1) does not
+        exist: it is nan, and so is the mean at that λ, which is not chosen.
 
     Example:
         >>> import regjax
