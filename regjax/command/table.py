@@ -16,6 +16,7 @@ import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null"}
 MOST_TEXTS = 30  # a column with more different texts than this identifies rows if most of them occur once
+_WITH_COMMA = re.compile(r"[-+]?[\d.]*,\d+")
 
 
 class BadTable(ValueError):
@@ -121,6 +122,12 @@ def learn_encoding(table: Table, target: str) -> tuple[list[dict[str, Any]], lis
         values, texts = _numbers(table, name)
         if 0 < len(texts) <= len(values) / 2:
             raise BadTable(f"{table.path}: the column '{name}' is numbers, but {_where(table, name, texts)}")
+        if texts and all(_WITH_COMMA.fullmatch(table.columns[name][row]) for row in texts):
+            raise BadTable(
+                f"{table.path}: the column '{name}' has numbers with a comma, such as "
+                f"'{table.columns[name][texts[0]]}' in line {table.lines[texts[0]]}: write them with a point for the "
+                "decimals and nothing between thousands"
+            )
         if texts:
             categories = sorted(set(table.columns[name]))
             if len(categories) > max(MOST_TEXTS, len(values) / 2):

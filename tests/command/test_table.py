@@ -59,6 +59,10 @@ BAD = {
         *changed(area=[1, "big", "huge"]),
         "'area' is numbers, but 2 rows are text, such as 'big' in line 3",
     ),
+    "decimal commas": (
+        *changed(area=[f"{k},5" for k in range(60)]),
+        "'area' has numbers with a comma, such as '0,5' in line 2",
+    ),
     "empty cells": (
         *changed(area=[""], rooms=["NaN", "n/a"]),
         "empty cells or NaN in 'area' (1 of 60), 'rooms' (2 of 60)",
