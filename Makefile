@@ -35,7 +35,7 @@ doctest: $(READY)
 	$(QUICK) $(BIN)/pytest -n 2 -q --doctest-modules regjax
 
 bench-tiny: $(READY)
-	for script in bench/*.py; do $(BIN)/python $$script --tiny || exit 1; done
+	printf '%s\n' bench/*.py | xargs -P 2 -I SCRIPT env $(QUICK) $(BIN)/python SCRIPT --tiny
 
 bench: $(READY)
 	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
