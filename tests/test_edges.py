@@ -166,3 +166,82 @@ def test_tested_samples_without_weight_are_refused():
     with pytest.raises(ValueError, match="weights are zero for all samples that are tested"):
         regjax.holdout(X, y, regjax.losses.Squared(), regjax.penalties.L2(jnp.ones(2)), test=np.arange(12) < 2,
                        weights=(np.arange(12) >= 2).astype(float))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("penalty", "bad"),
+    [
+        (lambda a: regjax.penalties.Slope(jnp.array([1.0, a, 0.0])), 2.0),
+        (lambda a: regjax.penalties.limit(regjax.penalties.L1(0.1), a, 1.0), 0.5),
+        (lambda a: regjax.penalties.limit(regjax.penalties.L1(0.1), -1.0, a), -0.5),
+        (lambda a: regjax.penalties.MCP(0.1, a), 0.0),
+        (lambda a: regjax.penalties.SCAD(0.1, a), 2.0),
+    ],
+    ids=["slope", "lower", "upper", "mcp", "scad"],
+)
+def test_penalties_outside_of_their_domain_raise_and_are_flagged_inside_jit(penalty, bad):
+    with pytest.raises(ValueError, match="lams|lower|upper|gamma"):
+        regjax.fit(X, y, regjax.losses.Squared(), penalty(bad))
+    status = jax.jit(lambda a: regjax.fit(X, y, regjax.losses.Squared(), penalty(a)).status)
+    assert Status(int(status(jnp.asarray(bad)))) == Status.INVALID
+
+
+def test_an_infinite_total_variation_is_a_constant():
+    fit = regjax.fit(X, y, regjax.losses.Squared(), regjax.penalties.TotalVariation(jnp.inf))
+    one = regjax.ols(X.sum(1)[:, None], y)
+    assert bool(fit.converged)
+    assert_close(fit.params.coef, jnp.broadcast_to(one.params.coef, 3), f64=1e-6, f32=1e-3)
+    assert_close(fit.objective, one.objective, f32=1e-5)
+
+
+def _one_sided(x, z):
+    return jnp.maximum(0, 1 + x - z)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda x, y: regjax.kernel_fit(_one_sided, x, y, regjax.losses.Huber(1.0), 0.1),
+        lambda x, y: regjax.kernel_ridge(_one_sided, x, y, 0.1),
+        lambda x, y: regjax.kernel_ridge(_one_sided, x, y, 0.1, solver="nystrom", landmarks=x[::3]),
+        lambda x, y: regjax.gp(_one_sided, x, y, 0.1),
+        lambda x, y: regjax.sparse_gp(_one_sided, x, y, 0.1, x[::3]),
+    ],
+    ids=["kernel_fit", "kernel_ridge", "nystrom", "gp", "sparse_gp"],
+)
+def test_a_kernel_that_is_not_symmetric_is_flagged(fit):
+    x = jnp.linspace(0, 6, 12)
+    assert Status(int(fit(x, jnp.sin(x)).status)) == Status.NOT_POSITIVE_DEFINITE
+
+
+def test_kernel_fit_takes_a_positive_strength():
+    x = jnp.linspace(0, 6, 12)
+    fit = lambda lam: regjax.kernel_fit(  # noqa: E731
+        regjax.kernels.RBF(1.0), x, jnp.sin(x), regjax.losses.Huber(1.0), lam
+    )
+    with pytest.raises(ValueError, match="lam must be positive, got 0"):
+        fit(0.0)
+    assert Status(int(jax.jit(fit)(0.0).status)) == Status.INVALID
+
+
+def test_strengths_at_the_end_of_the_search_are_said_to_be():
+    x = jnp.linspace(0, 6, 20)
+    kernels = [regjax.kernels.RBF(1.0), regjax.kernels.RBF(3.0)]
+    noise = jax.random.normal(jax.random.key(1), (20,))
+    found = {
+        name: Status(int(regjax.multi_kernel_ridge_fit(kernels, x, y, num_candidates=4).status))
+        for name, y in {"signal": jnp.sin(x) + 0.3 * noise, "exact": jnp.sin(x)}.items()
+    }
+    assert found == {"signal": Status.CONVERGED, "exact": Status.BOUNDARY}
+
+
+def test_a_weightless_sample_that_is_not_a_number_leaves_derivatives_finite():
+    x, v = jnp.linspace(0, 6, 12).at[3].set(jnp.nan), jnp.ones(12).at[3].set(0.0)
+    target = jnp.sin(jnp.linspace(0, 6, 12))
+
+    def error(scale, x, y, v):
+        left = regjax.kernel_loo_residuals(regjax.kernels.RBF(scale), x, y, 0.1, weights=v)
+        return jnp.sum(jnp.where(v > 0, left, 0) ** 2)
+
+    alone = jax.grad(error)(1.0, jnp.delete(x, 3), jnp.delete(target, 3), jnp.ones(11))
+    assert_close(jax.grad(error)(1.0, x, target, v), alone, f32=1e-3)

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from regjax.core import doubled
 from regjax.core.lanes import map_lanes, sees_lanes
-from regjax.core.linalg import cross
+from regjax.core.linalg import cross, sum_over_rows
 from regjax.core.solution import Status
 
 # entries of X above which the residuals are not doubled: a dozen slices of X would have to be held in memory
@@ -160,12 +160,12 @@ def _lstsq_one(X: Array, Y: Array, weights: Array, intercept: bool) -> LeastSqua
 def subtract_mean(a: Array, weights: Array, total: Array) -> tuple[Array, Array, Array]:
     """Columns minus their weighted means, the means, and whether each column is constant where it has weight."""
     mean = weights @ a / total
-    a = a - mean
-    rest = weights @ a / total  # the rounding of the first mean: large offsets in float32 need the second pass
-    a = a - rest
+    given, v, about = lax.stop_gradient((a, weights, mean))
+    # the rounding of the first mean, without a derivative: large offsets in float32 need the second pass
+    rest = sum_over_rows(lambda x, v: v @ (x - about), given, v) / lax.stop_gradient(total)
     # a constant column is now the rounding of the rounding of its mean
-    left = (weights > 0).astype(a.dtype) @ jnp.abs(a)
-    return a, mean + rest, left <= 8 * len(a) ** 2 * jnp.finfo(a.dtype).eps * jnp.abs(rest)
+    left = sum_over_rows(lambda x, v: (v > 0).astype(x.dtype) @ jnp.abs(x - about - rest), given, v)
+    return a - mean - rest, mean + rest, left <= 8 * len(a) ** 2 * jnp.finfo(a.dtype).eps * jnp.abs(rest)
 
 
 def _norm(columns: Array) -> Array:

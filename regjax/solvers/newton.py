@@ -1,5 +1,6 @@
 """Newton's method for any smooth loss: damped under quadratic penalties, proximal under the others."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,9 @@ from regjax.solvers.run import Outcome
 from regjax.solvers.task import Task, advance, certify_point, distance, null_model, place, runs_away, working_point
 
 LARGE = 100_000  # entries of X from which a Hessian costs more than the steps that it saves
+SHARE = 10  # far from the minimum the Hessian of every tenth sample does, where that many are enough,
+FAR = 0.01  # that is, while the residual is above this part of the null model's slope,
+TRIALS = 5  # for as many steps, if they gain about what they promise: else the sample is not like the rest
 
 
 def is_quadratic(penalty: Penalty) -> bool:
@@ -30,11 +34,13 @@ class Curvature(NamedTuple):
         factor: of XᵀHX + Ω about the working means.
         mean: of the columns (p,), with the working weights.
         total: of those weights.
+        whole: whether it is that of all samples.
     """
 
     factor: Factor
     mean: Array
     total: Array
+    whole: Array
 
 
 def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int = 100) -> Outcome:
@@ -42,7 +48,8 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
 
     The intercept is profiled out of each step by centring the columns with the working weights. Where the residual is
     small but the next step would still be long, the minimum is at infinity: the status is SEPARATED. A Hessian costs
-    as much as p gradients: among many samples it is kept for as long as each step leaves a tenth of the residual.
+    as much as p gradients: among many samples it is kept for as long as each step leaves a tenth of the residual, and
+    far from the minimum it is that of a part of them.
 
     References:
         McCullagh & Nelder, Generalized Linear Models, Chapman & Hall 1989, section 2.5.
@@ -61,36 +68,50 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         error = jnp.where(jnp.isfinite(here.loss) | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
         return at, _with_bend(penalty, here.point, pull), error
 
-    def refresh(serves, curvature, point, at):
-        def anew():
-            return curvature_at(task, penalty, hessian, point, at)
+    sampled = task.X.shape[0] >= 20 * SHARE * task.X.shape[1] and task.X.size >= 10 * LARGE
 
-        return lax.cond(serves, lambda: curvature, anew) if task.X.size >= LARGE else anew()
+    def valued(here):
+        return here.loss + penalty.value(here.point[1:])
+
+    def refresh(curvature, point, at, before, error, trials):
+        def anew(every=1):
+            return curvature_at(task, penalty, hessian, point, at, every)
+
+        if task.X.size < LARGE:
+            return anew()
+        serves = curvature.whole & ((error <= before / 10) | (error <= goal))
+        if not sampled:
+            return lax.cond(serves, lambda: curvature, anew)
+        which = jnp.where(serves, 0, jnp.where((error <= FAR) | (trials <= 0), 1, 2))
+        return lax.switch(which, (lambda: curvature, anew, partial(anew, SHARE)))
 
     def step(state):
-        here, direction, slope, curvature, before = state
-        here = advance(task, penalty, here, direction, jnp.vdot(slope, direction))
+        here, direction, slope, curvature, before, trials = state
+        predicted, value = jnp.vdot(slope, direction), valued(here)
+        here = advance(task, penalty, here, direction, predicted)
         at, slope, error = measure(here)
         if by_matrix:
-            serves = (before >= 0) & ((error <= before / 10) | (error <= goal))
-            curvature = refresh(serves, curvature, here.point, at)
+            trials = jnp.where(value - valued(here) >= -predicted / 10, trials, 0)
+            curvature = refresh(curvature, here.point, at, before, error, trials)
+            trials = jnp.where(curvature.factor.status == Status.CONVERGED, trials - 1, 0)
             direction = curved_step(task, penalty, curvature, here.point, slope)
         else:
             direction = _matrix_free(task, penalty, at, slope, here.point)
         # the step after the one that reaches the goal squares the error at the price of one pass
         shown = jnp.where((before > goal) & (error <= goal), 2 * goal, error)
-        return (here, direction, slope, curvature, error), shown
+        return (here, direction, slope, curvature, error, trials), shown
 
-    cold = jnp.all(init == 0)
-    start = jnp.where(cold | ~jnp.isfinite(task.objective(penalty, init)), null.point, init)
+    given, zero = place(task, init), place(task, null.point, null.eta)
+    cold = jnp.all(init == 0) | ~jnp.isfinite(given.loss + penalty.value(init[1:]))
+    start = jax.tree.map(lambda a, b: jnp.where(cold, a, b), zero, given)
     still = jnp.zeros_like(init)
     nothing = jax.tree.map(
         lambda a: jnp.zeros(a.shape, a.dtype),
-        jax.eval_shape(lambda: curvature_at(task, penalty, hessian, start, task.y)) if by_matrix else None,
+        jax.eval_shape(lambda: curvature_at(task, penalty, hessian, init, task.y)) if by_matrix else None,
     )
-    state = (place(task, start), still, still, nothing, jnp.array(-1, init.dtype))
+    state = (start, still, still, nothing, jnp.array(-1, init.dtype), jnp.int32(TRIALS))
     result = iterate(step, state, tol=goal, max_iter=max_iter + 1, patience=5)
-    here, direction, _, curvature, _ = result.state
+    here, direction, _, curvature, *_ = result.state
     remark = jnp.int32(Status.CONVERGED) if curvature is None else curvature.factor.status
     proof = certify_point(task, penalty, null, here.point, dual=not isinstance(penalty, Zero))
     status = jnp.where(proof.error <= tol, jnp.where(succeeded(remark), remark, Status.CONVERGED), result.status)
@@ -128,25 +149,28 @@ def _with_bend(penalty: Penalty, point: Array, pull: Array) -> Array:
     return pull.at[1:].add(jax.grad(penalty.value)(point[1:]))
 
 
-def curvature_at(task: Task, penalty: Penalty, hessian: Array | None, point: Array, at: Array) -> Curvature:
-    """The Hessian of the loss about predictors `at`, with that of the penalty."""
-    h = task.press(at, jnp.ones_like(at))[:, 0]
+def curvature_at(
+    task: Task, penalty: Penalty, hessian: Array | None, point: Array, at: Array, every: int = 1
+) -> Curvature:
+    """The Hessian of the loss about predictors `at`, as seen in `every` so manyth sample, with that of the penalty."""
+    h = every * task.press(at, jnp.ones_like(at))[::every, 0]
+    X = task.X[::every]
     total = jnp.sum(h)
-    sums, gram = weighted_moments(task.X, h)
+    sums, gram = weighted_moments(X, h)
     mean = task.one * sums / jnp.where(total > 0, total, 1)
     gram = gram - total * jnp.outer(mean, mean)  # rounding here costs speed, not accuracy: slopes are exact
     inside = _inside(penalty, point)
     gram = gram * inside * inside.T + jnp.diag(1 - inside[:, 0])
     if hessian is None:
-        factor = factorize(gram, jnp.zeros((), gram.dtype), root=Rows(task.X, h, mean))
+        factor = factorize(gram, jnp.zeros((), gram.dtype), root=Rows(X, h, mean))
     else:
         factor = factorize(gram, jnp.ones((), gram.dtype), penalty=hessian)
-    return Curvature(factor, mean, total)
+    return Curvature(factor, mean, total, jnp.array(every == 1))
 
 
 def curved_step(task: Task, penalty: Penalty, curvature: Curvature, point: Array, slope: Array) -> Array:
     """Minus the inverse of the Hessian times the slope."""
-    factor, mean, total = curvature
+    factor, mean, total, _ = curvature
     size = jnp.where(total > 0, total, 1)
     rhs = _inside(penalty, point) * (mean[:, None] * slope[0] - slope[1:])
     step = apply_factor(factor, rhs, in_range=isinstance(penalty, Zero))

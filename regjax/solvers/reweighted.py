@@ -43,7 +43,8 @@ def irls(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int =
     if loss.smooth:
         null = null_model(task, penalty, free=jnp.zeros_like)
     else:
-        null = Null(jnp.zeros_like(init), *quantile_null(task), jnp.array(True))
+        nothing = jnp.zeros_like(init)
+        null = Null(nothing, task.predictor(nothing), *quantile_null(task), jnp.array(True))
 
     def certify(point, dual):
         """With a dual point that the equations of weighted least squares make orthogonal to what is free."""

@@ -63,9 +63,10 @@ class Task(NamedTuple):
 
 
 class Null(NamedTuple):
-    """The null model: its point, half the null deviance, the largest slope at it, and whether it is a minimum."""
+    """The null model: its point and predictors, half the null deviance, the largest slope, whether it is a minimum."""
 
     point: Array
+    eta: Array
     deviance: Array
     slope: Array
     exists: Array
@@ -218,9 +219,10 @@ def _refit_all(
 def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | None = None) -> Null:
     """The best point among those that the penalty does not charge (or in `free`)."""
     if free is None and isinstance(penalty, Zero):  # at whose minimum nothing is left to measure slopes in
-        point, deviance, slope, exists = null_model(task, penalty, jnp.zeros_like)
-        point, direction, eta = refit(task, penalty, point, penalty.unpenalised)
-        return Null(point, deviance, slope, exists & ~runs_away(task, eta, task.image(direction)))
+        null = null_model(task, penalty, jnp.zeros_like)
+        point, direction, eta = refit(task, penalty, null.point, penalty.unpenalised, null.eta)
+        exists = null.exists & ~runs_away(task, eta, task.image(direction))
+        return null._replace(point=point, eta=eta, exists=exists)
     free = penalty.unpenalised if free is None else free
     start = task.loss.start(task.y)
     each = task.weights[:, None]  # those of a coupled loss may vanish for directions that change nothing
@@ -228,13 +230,13 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     total = jnp.sum(weight, axis=0)
     mean = jnp.sum(weight * (start - task.offset), axis=0) / jnp.where(total > 0, total, 1)
     point = jnp.zeros((task.X.shape[1] + 1, start.shape[1]), task.X.dtype).at[0].set(task.one * mean)
-    point, direction, eta = refit(task, penalty, point, free)
+    point, direction, eta = refit(task, penalty, point, free, task.offset + task.one * point[0] + jnp.zeros_like(start))
     here = place(task, point, eta)
     _, slopes = working_point(task, here)
     deviance = here.loss - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
     exists = ~runs_away(task, eta, task.image(direction))
-    return Null(point, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), exists)
+    return Null(point, eta, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), exists)
 
 
 def runs_away(task: Task, eta: Array, change: Array) -> Array:

@@ -334,3 +334,31 @@ def test_sandwich_and_pytrees():
     assert_close(other.params.coef["b"], fit.params.coef[1:])
     errors = regjax.inference(tree, y, other, losses.Logistic(), weights=V).standard_errors
     assert_close(errors.coef["b"], result.standard_errors.coef[1:])
+
+
+@pytest.mark.parametrize("rows", ["alike", "in turns"])
+@pytest.mark.parametrize("name", ["poisson", "poisson ridge", "gamma"])
+def test_many_samples(name, rows):
+    """The Hessians of a part of the samples lead there too, also where the others are of another kind."""
+    loss, penalty = {
+        "poisson": (losses.Poisson(), Zero()),
+        "poisson ridge": (losses.Poisson(), L2(100.0)),
+        "gamma": (losses.Gamma("log"), Zero()),
+    }[name]
+    rng = np.random.default_rng(0)
+    n, p = 101_000, 10
+    many = rng.normal(size=(n, p))
+    if rows == "in turns":
+        many[::10, 0] = 0.0
+        many[::10, 1] *= 5
+    mean = np.exp(0.5 + many @ rng.uniform(-0.3, 0.3, size=p))
+    target = rng.poisson(mean) if "poisson" in name else mean * rng.gamma(2.0, 0.5, size=n)
+    fit = regjax.fit(many, target, loss, penalty)
+    assert bool(fit.converged)
+    assert int(fit.num_iter) <= 14
+    coef = np.asarray(fit.params.coef, float)
+    mu = np.exp(float(fit.params.intercept) + many @ coef)
+    slope = many.T @ (mu - target if "poisson" in name else 1 - target / mu)
+    slope += 100.0 * coef if "ridge" in name else 0
+    null = np.max(np.abs(many.T @ (target - target.mean())))
+    assert np.max(np.abs(slope)) <= tolerance(1e-9, 1e-3) * null
