@@ -180,7 +180,7 @@ def test_tested_samples_without_weight_are_refused():
     ids=["slope", "lower", "upper", "mcp", "scad"],
 )
 def test_penalties_outside_of_their_domain_raise_and_are_flagged_inside_jit(penalty, bad):
-    with pytest.raises(ValueError, match="lams|lower|upper|gamma"):
+    with pytest.raises(ValueError, match=r"lams|lower|upper|gamma"):
         regjax.fit(X, y, regjax.losses.Squared(), penalty(bad))
     status = jax.jit(lambda a: regjax.fit(X, y, regjax.losses.Squared(), penalty(a)).status)
     assert Status(int(status(jnp.asarray(bad)))) == Status.INVALID

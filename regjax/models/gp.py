@@ -5,14 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.scipy.special import ndtri
 
 from regjax.core import gaussian
 from regjax.core.checks import require
 from regjax.core.factors import Factor, jittered_cholesky
 from regjax.core.implicit import with_derivative_of
-from regjax.core.lanes import lane_by_lane
 from regjax.core.linalg import quad_diag
 from regjax.core.node import register_node
 from regjax.core.solution import Status, succeeded
