@@ -332,7 +332,8 @@ def grow_jitter(A: Array, largest: Array, unit: Array) -> tuple[Array, Array, Ar
 
     def more(carry):
         _, jitter, failed = carry
-        return failed & (jitter < largest * unit)
+        # compiled in two places, the same product may be rounded in two ways: without a margin this might never end
+        return failed & (jitter < 0.99 * largest * unit)
 
     def grow(carry):
         jitter = carry[1]
