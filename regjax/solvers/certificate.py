@@ -21,7 +21,7 @@ class Problem(NamedTuple):
         X: (n, p), rows multiplied by √v and columns centred where there is an intercept.
         Y: (n, t), likewise.
         null: half the null deviance, ½‖Y − XW₀‖² at the best W₀ that P does not charge.
-        null_slope: max |Xᵀ(Y − XW₀)|.
+        null_slope: max |Xᵀ(Y − XW₀)|, or max |XᵀY| where P charges nothing.
     """
 
     X: Array
@@ -81,8 +81,7 @@ class Moments(NamedTuple):
 
         _, null_step, null_pull = beyond_free(jnp.zeros_like(W))
         left = jnp.maximum(self.energy - jnp.sum(null_step * (y + null_pull)), 0)
-        nothing = left <= rounding(W) ** 2 * self.energy
-        null, null_slope = (jnp.where(nothing, 0, a) for a in (left / 2, jnp.max(jnp.abs(null_pull))))
+        null, null_slope = _units(left, self.energy, null_pull, y)
         pull, step, image = beyond_free(W)
         distance = jnp.max(penalty.distance(W, pull))
         scale = penalty.dual_scale(image)
@@ -107,7 +106,7 @@ class Certificate(NamedTuple):
         gap: the duality gap; nan where there is no usable dual.
         null: half the null deviance.
         distance: the largest distance of Xᵀ(Y − XW) to ∂P(W).
-        null_slope: the largest slope at the null model.
+        null_slope: the largest slope at the null model, or at 0 where nothing is charged.
     """
 
     gap: Array
@@ -138,9 +137,19 @@ class Certificate(NamedTuple):
 def pose(X: Array, Y: Array, penalty: Penalty) -> Problem:
     """The problem with its null model."""
     left, pull = orthogonal_to_free(X, Y, penalty)
-    # free columns that interpolate leave rounding, which is no unit to measure a gap in
-    nothing = jnp.sum(left**2) <= rounding(X) ** 2 * jnp.sum(Y**2)
-    return Problem(X, Y, *(jnp.where(nothing, 0, size) for size in (jnp.sum(left**2) / 2, jnp.max(jnp.abs(pull)))))
+    return Problem(X, Y, *_units(jnp.sum(left**2), jnp.sum(Y**2), pull, cross(X, Y)))
+
+
+def _units(left: Array, energy: Array, pull: Array, first: Array) -> tuple[Array, Array]:
+    """What gaps and slopes are measured in: those of the null model, from its squares and correlations.
+
+    Free columns that interpolate leave rounding, which is no unit: then it is 0. Where all are free, rounding is what
+    is left of the correlations: then the unit is what they were before.
+    """
+    nothing = left <= rounding(left) ** 2 * energy
+    slope, before = (jnp.max(jnp.abs(a)) for a in (pull, first))
+    slope = jnp.where(slope <= rounding(slope) * before, before, slope)
+    return jnp.where(nothing, 0, left / 2), jnp.where(nothing, 0, slope)
 
 
 def orthogonal_to_free(X: Array, residuals: Array, penalty: Penalty) -> tuple[Array, Array]:
