@@ -245,3 +245,22 @@ def test_a_weightless_sample_that_is_not_a_number_leaves_derivatives_finite():
 
     alone = jax.grad(error)(1.0, jnp.delete(x, 3), jnp.delete(target, 3), jnp.ones(11))
     assert_close(jax.grad(error)(1.0, x, target, v), alone, f32=1e-3)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        regjax.penalties.Group(0.0, [0, 0, 1]),
+        regjax.penalties.MCP(0.0),
+        regjax.penalties.SCAD(0.0),
+        regjax.penalties.L1(0.0),
+        regjax.penalties.Slope(jnp.zeros(3)),
+    ],
+    ids=lambda penalty: type(penalty).__name__,
+)
+def test_a_penalty_that_charges_nothing_is_least_squares(penalty):
+    """Its null model is the answer: what slope is left there is rounding, and no unit for that of the answer."""
+    fit = regjax.fit(X, y, regjax.losses.Squared(), penalty)
+    assert bool(fit.converged)
+    assert fit.residual <= (1e-8 if jax.config.jax_enable_x64 else 1e-4)
+    assert_close(fit.params, regjax.ols(X, y).params, f64=1e-6, f32=1e-3)

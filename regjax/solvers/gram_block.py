@@ -226,8 +226,8 @@ def _solve_on_support(block, l2, index, count, sides):
     return solution[:, 0], solution[:, 1]
 
 
-def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_iter: Any) -> Spot:
-    """Minimise one lane from w.
+def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_iter: Any, c: Array | None = None) -> Spot:
+    """Minimise one lane from w; where its correlations `c` are given it is near, and spared the first sweep.
 
     The rounds end when the optimality conditions hold to rounding, or as well as they ever will (ten rounds in a row
     have lowered neither the objective nor the error), or after `max_iter` sweeps.
@@ -253,7 +253,9 @@ def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_ite
         return (spot.error > max(8 * eps, 1e-13) * block.scale) & (spot.stale < 10) & (spot.sweeps < max_iter)
 
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
-    start = Spot(w, correlations(block, w), jnp.zeros_like(w), jnp.array(False), zero, infinity, infinity, zero)
+    near = c is not None
+    c = c if near else correlations(block, w)
+    start = Spot(w, c, jnp.zeros_like(w), jnp.array(near), zero, infinity, infinity, zero)
     return lax.while_loop(unfinished, one_round, start)
 
 
