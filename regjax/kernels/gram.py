@@ -126,15 +126,18 @@ def positive_semidefinite(K: Array) -> Array:
     return symmetric & (values[0] >= -10 * len(K) * jnp.finfo(K.dtype).eps * largest)
 
 
-def indefinite(diagonal: Array, K: Array | None) -> Array:
-    """Whether a Gram matrix shows that its kernel is not positive semidefinite.
+def indefinite(kernel: Kernel, X: Any) -> Array:
+    """Whether the points show that the kernel is not positive semidefinite.
 
-    K is None where the kernel is known to be, up to its amplitude: then its diagonal tells.
+    Where it is known to be, up to its amplitude, only the diagonal of the Gram matrix is looked at.
     """
-    negative = jnp.any(diagonal < 0)
-    if K is None:
-        return negative
-    return negative | ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
+    negative = jnp.any(kernel.diagonal(X) < 0)
+    return negative if kernel.positive_definite else negative | indefinite_matrix(kernel.matrix(X))
+
+
+def indefinite_matrix(K: Array) -> Array:
+    """Whether a Gram matrix is not positive semidefinite, though finite."""
+    return ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
 
 
 _definite_lanes = lane_by_lane(positive_semidefinite)

@@ -183,8 +183,7 @@ def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducin
     status = jnp.where(
         succeeded(outer.status), jnp.where(succeeded(factor.status), outer.status, factor.status), outer.status
     )
-    bad = indefinite(jnp.diagonal(K), None if kernel.positive_definite else K)
-    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
+    status = jnp.where(indefinite(kernel, inducing), Status.NOT_POSITIVE_DEFINITE, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.all(jnp.isfinite(bound))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
     valid = jnp.all(noise > 0)

@@ -65,8 +65,8 @@ def working_newton(
 ) -> Outcome:
     """Damped proximal Newton steps on a working set until the certificate is at most `tol`.
 
-    Each step is followed by one with the same Hessian, which costs little. It ends where that one gains no more than
-    `tol` either: the gap is of second order, and the coefficients are not.
+    Each step is followed by a few with the same Hessian, which cost little, until one promises next to nothing. That
+    the last of them promises at most `tol` is asked for too: the gap is of second order, the coefficients are not.
 
     Args:
         task: with one target.
