@@ -131,13 +131,15 @@ def indefinite(kernel: Kernel, X: Any) -> Array:
 
     Where it is known to be, up to its amplitude, only the diagonal of the Gram matrix is looked at.
     """
-    negative = jnp.any(kernel.diagonal(X) < 0)
-    return negative if kernel.positive_definite else negative | indefinite_matrix(kernel.matrix(X))
+    if kernel.positive_definite:
+        return jnp.any(kernel.diagonal(X) < 0)
+    return indefinite_matrix(kernel.matrix(X), False)
 
 
-def indefinite_matrix(K: Array) -> Array:
-    """Whether a Gram matrix is not positive semidefinite, though finite."""
-    return ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
+def indefinite_matrix(K: Array, known: bool) -> Array:
+    """`indefinite` from a Gram matrix; `known`: whether its kernel is, up to its amplitude, positive semidefinite."""
+    negative = jnp.any(jnp.diagonal(K) < 0)
+    return negative if known else negative | ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
 
 
 _definite_lanes = lane_by_lane(positive_semidefinite)

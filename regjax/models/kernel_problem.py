@@ -134,7 +134,7 @@ def center_gram(K: Array, definite: bool, Y: Array, weights: Array | None, inter
         matrix = matrix + average * jnp.outer(unit, unit)
     if weights is not None:
         matrix = matrix + average * jnp.diag(jnp.where(positive, 0.0, 1.0).astype(Y.dtype))
-    bad = jnp.any(jnp.diagonal(K) < 0) | (False if definite else indefinite_matrix(K))
+    bad = indefinite_matrix(K, definite)
     status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
     status = jnp.where(jnp.all(v >= 0) & jnp.any(v > 0), status, Status.INVALID).astype(jnp.int32)
     return Centred(K, Gram(matrix, None, average, True), targets, Y, v, root, unit, total, status)
