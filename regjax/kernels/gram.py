@@ -126,20 +126,15 @@ def positive_semidefinite(K: Array) -> Array:
     return symmetric & (values[0] >= -10 * len(K) * jnp.finfo(K.dtype).eps * largest)
 
 
-def indefinite(kernel: Kernel, X: Any) -> Array:
-    """Whether the points show that the kernel is not positive semidefinite.
+def indefinite(diagonal: Array, K: Array | None) -> Array:
+    """Whether a Gram matrix shows that its kernel is not positive semidefinite.
 
-    Where it is known to be, up to its amplitude, only the diagonal of the Gram matrix is looked at.
+    K is None where the kernel is known to be, up to its amplitude: then its diagonal tells.
     """
-    if kernel.positive_definite:
-        return jnp.any(kernel.diagonal(X) < 0)
-    return indefinite_matrix(kernel.matrix(X), False)
-
-
-def indefinite_matrix(K: Array, known: bool) -> Array:
-    """`indefinite` from a Gram matrix; `known`: whether its kernel is, up to its amplitude, positive semidefinite."""
-    negative = jnp.any(jnp.diagonal(K) < 0)
-    return negative if known else negative | ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
+    negative = jnp.any(diagonal < 0)
+    if K is None:
+        return negative
+    return negative | ~_definite_lanes(lax.stop_gradient(K)) & jnp.all(jnp.isfinite(K))
 
 
 _definite_lanes = lane_by_lane(positive_semidefinite)

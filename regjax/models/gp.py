@@ -185,7 +185,8 @@ def _condition(kernel, X, Y, noise, mean, weights):
     if data.root is not None:
         coef = data.root[:, None] * coef
     status = factor.status
-    status = jnp.where(indefinite(kernel, X), Status.NOT_POSITIVE_DEFINITE, status)
+    bad = indefinite(kernel.diagonal(X), None if kernel.positive_definite else kernel.matrix(X))
+    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.all(jnp.isfinite(likelihood))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
     valid = jnp.all(noise >= 0)

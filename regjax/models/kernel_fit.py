@@ -77,7 +77,8 @@ def kernel_fit(
 
 @jax.jit
 def _root(kernel, X):
-    lower, _, status = jittered_cholesky(kernel.matrix(X))
-    status = jnp.where(indefinite(kernel, X), Status.NOT_POSITIVE_DEFINITE, status)
-    some_design = jnp.eye(len(lower), dtype=lower.dtype)  # for `fit`, which refuses nan
-    return jnp.where(succeeded(status), lower, some_design), status
+    K = kernel.matrix(X)
+    lower, _, status = jittered_cholesky(K)
+    bad = indefinite(jnp.diagonal(K), None if kernel.positive_definite else K)
+    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
+    return jnp.where(succeeded(status), lower, jnp.eye(len(K), dtype=K.dtype)), status  # so that `fit` has a design

@@ -87,7 +87,8 @@ def nystrom_ridge(kernel, X, Y, weights, points: Any, lam: Array, intercept: boo
     residual = jnp.max(relative(slope, jnp.max(jnp.abs(moments), axis=0)))
     gap = relative(jnp.sum(gap), jnp.sum(squares))
     objective = jnp.sum(squares + value) / 2
-    status = jnp.where(indefinite(kernel, points), Status.NOT_POSITIVE_DEFINITE, worst(status))
+    bad = indefinite(kernel.diagonal(points), None if kernel.positive_definite else kernel.matrix(points, points))
+    status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, worst(status))
     return _judged(coef, b, status, residual, gap, objective, valid & jnp.all(lam >= 0))
 
 

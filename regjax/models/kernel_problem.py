@@ -11,7 +11,7 @@ from regjax.core import factors, linalg
 from regjax.core.factors import Factor
 from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status
-from regjax.kernels.gram import blocked_product, check_kernel, check_points, indefinite_matrix
+from regjax.kernels.gram import blocked_product, check_kernel, check_points, indefinite
 from regjax.kernels.kernel import Kernel
 from regjax.models.penalized import Gram, seen_part
 from regjax.models.problem import check_samples
@@ -134,7 +134,7 @@ def center_gram(K: Array, definite: bool, Y: Array, weights: Array | None, inter
         matrix = matrix + average * jnp.outer(unit, unit)
     if weights is not None:
         matrix = matrix + average * jnp.diag(jnp.where(positive, 0.0, 1.0).astype(Y.dtype))
-    bad = indefinite_matrix(K, definite)
+    bad = indefinite(jnp.diagonal(K), None if definite else K)
     status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
     status = jnp.where(jnp.all(v >= 0) & jnp.any(v > 0), status, Status.INVALID).astype(jnp.int32)
     return Centred(K, Gram(matrix, None, average, True), targets, Y, v, root, unit, total, status)

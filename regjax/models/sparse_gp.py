@@ -17,7 +17,7 @@ from regjax.core.factors import Factor
 from regjax.core.lanes import lane_by_lane
 from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
-from regjax.kernels.gram import BLOCK, blocked_product, check_points, indefinite_matrix, over_blocks
+from regjax.kernels.gram import BLOCK, blocked_product, check_points, indefinite, over_blocks
 from regjax.kernels.kernel import Kernel
 from regjax.models.gp_parameters import layout_of, log_prior, priors_of, search_of
 from regjax.models.gp_problem import check_process, mean_at
@@ -183,7 +183,7 @@ def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducin
     status = jnp.where(
         succeeded(outer.status), jnp.where(succeeded(factor.status), outer.status, factor.status), outer.status
     )
-    bad = indefinite_matrix(K, kernel.positive_definite)
+    bad = indefinite(jnp.diagonal(K), None if kernel.positive_definite else K)
     status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.all(jnp.isfinite(bound))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
