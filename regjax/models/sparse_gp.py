@@ -255,9 +255,8 @@ def sparse_gp_fit(
     layout = layout_of(tree, fixed)
     search = search_of(layout, tree, bounds, samples.Y)
     tol = float(jnp.finfo(dtype).eps) ** 0.4 if tol is None else tol
-    chosen, found = _fit(
-        layout, int(max_iter), tree, samples.X, samples.Y, search, priors_of(priors, tree), jnp.asarray(tol, dtype)
-    )
+    priors = priors_of(priors, tree)
+    chosen, found = _fit(layout, int(max_iter), tree, samples.X, samples.Y, search, priors, jnp.asarray(tol, dtype))
     process = sparse_gp(
         chosen["kernel"],
         samples.X,
@@ -268,7 +267,9 @@ def sparse_gp_fit(
     )
     status = jnp.where(succeeded(found.status) & ~succeeded(process.status), process.status, found.status)
     nan = jnp.full((), jnp.nan, dtype)
-    return Solution(process, status.astype(jnp.int32), found.num_eval, found.residual, nan, found.value)
+    # of the process that is returned: in float32 its bound, a difference of large terms, hangs on how it is compiled
+    objective = -jnp.sum(process.bound) - log_prior(priors, chosen)
+    return Solution(process, status.astype(jnp.int32), found.num_eval, found.residual, nan, objective)
 
 
 @partial(jax.jit, static_argnames=("layout", "max_iter"))
