@@ -11,16 +11,17 @@ from regjax.core.solution import Status
 
 
 class LoopResult(NamedTuple):
-    """Where a loop ended: the best state it saw, that state's error, the steps taken, and a `Status`."""
+    """Where a loop ended: the best state it saw, that state's error, the steps taken, a `Status`, the last memory."""
 
     state: Any
     error: Array
     num_iter: Array
     status: Array
+    memory: Any = None
 
 
 def iterate(
-    step: Callable[[Any], tuple[Any, Array]],
+    step: Callable[..., tuple[Any, ...]],
     state: Any,
     *,
     tol: Any,
@@ -28,6 +29,7 @@ def iterate(
     patience: int = 10,
     error: Array | None = None,
     last: bool = False,
+    memory: Any = None,
 ) -> LoopResult:
     """Repeat `state, error = step(state)` until error ≤ tol.
 
@@ -44,6 +46,8 @@ def iterate(
         error: that of `state`, if it is known: no step is taken where it is at most tol.
         last: whether the last state is returned, not the one with the smallest error, for steps that see to it
             themselves that states get better. Such a step ends the loop by an infinite error.
+        memory: what a step leaves for the next and is no part of the answer, such as a Hessian: where it is given, it
+            is `state, memory, error = step(state, memory)`, and only the last memory is kept.
 
     Example:
         >>> import jax.numpy as jnp
@@ -54,23 +58,27 @@ def iterate(
     """
 
     def unfinished(carry):
-        _, error, _, best_error, count, stale = carry
+        _, error, _, best_error, count, stale, _ = carry
         return ~(best_error <= tol) & jnp.isfinite(error) & (count < max_iter) & (stale < patience)
 
     def body(carry):
-        state, _, best, best_error, count, stale = carry
-        state, error = step(state)
+        state, _, best, best_error, count, stale, memory = carry
+        if memory is None:
+            state, error = step(state)
+        else:
+            state, memory, error = step(state, memory)
         better = jnp.array(True) if last else error < best_error
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state, best)
-        return state, error, best, jnp.where(better, error, best_error), count + 1, jnp.where(better, 0, stale + 1)
+        least, stale = jnp.where(better, error, best_error), jnp.where(better, 0, stale + 1)
+        return state, error, best, least, count + 1, stale, memory
 
     # not by tracing `step` for it: loops within loops would double that at every level
     dtype = jnp.result_type(*(a for a in jax.tree.leaves(state) if jnp.issubdtype(jnp.result_type(a), jnp.floating)))
     zero = jnp.zeros((), jnp.int32)
     known = jnp.array(jnp.inf, dtype) if error is None else error
-    start = (state, jnp.where(jnp.isnan(known), known, 0), state, known, zero, zero)
-    _, error, best, best_error, count, stale = lax.while_loop(unfinished, body, start)
+    start = (state, jnp.where(jnp.isnan(known), known, 0), state, known, zero, zero, memory)
+    _, error, best, best_error, count, stale, memory = lax.while_loop(unfinished, body, start)
     status = jnp.where(stale >= patience, Status.FLOOR, Status.ITERATION_LIMIT)
     status = jnp.where(jnp.isfinite(error), status, Status.NON_FINITE)
     status = jnp.where(best_error <= tol, Status.CONVERGED, status)
-    return LoopResult(best, best_error, count, status.astype(jnp.int32))
+    return LoopResult(best, best_error, count, status.astype(jnp.int32), memory)

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.lanes import by_platform, map_problems, sees_lanes
+from regjax.core.lanes import by_platform, computes_on_cpu, map_problems, sees_lanes
 from regjax.losses import Loss, Lp
 from regjax.penalties import Penalty
 from regjax.solvers.accelerated import accelerated
+from regjax.solvers.engine import takes
 from regjax.solvers.interior_point import interior_point
 from regjax.solvers.minimize import Solver
 from regjax.solvers.newton import is_quadratic, newton
@@ -19,6 +20,7 @@ from regjax.solvers.proximal_newton import proximal_newton
 from regjax.solvers.reweighted import TAKES, irls
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import Task
+from regjax.solvers.working_newton import working_newton
 
 _BY_NAME: dict[str, Solver] = {
     "newton": newton,
@@ -89,9 +91,15 @@ def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: So
     def in_turn(data, variants):
         return _in_turn(partial(solver, **numerics), data, *variants)
 
+    def on_columns_that_matter(data, variants):
+        return working_newton(data, *variants, **({"max_iter": 100} | numerics))
+
+    focused = solver is proximal_newton and takes(penalty) and not task.loss.coupled and computes_on_cpu()
+
     @sees_lanes
     def over_lanes(data, loss, penalty, init, tol):
-        return map_problems(in_turn, data, (loss, penalty, init, tol), rank=data[-1].ndim)
+        how = on_columns_that_matter if focused else in_turn
+        return map_problems(how, data, (loss, penalty, init, tol), rank=data[-1].ndim)
 
     data = (task.X, task.y, task.offset, task.weights, task.one)
     return over_lanes(*lax.stop_gradient((data, task.loss, penalty, init, tol)))
@@ -99,14 +107,12 @@ def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: So
 
 def _in_turn(solver, data, loss, penalty, init, tol):
     """Variants of one problem, each started from the solution before it where that is safe."""
-    X, y, offset, weights, intercept = data
-    columns = lax.optimization_barrier(X.T)  # once for all variants
 
     def one(previous, variant):
         loss, penalty, init, tol = variant
         warm = penalty.convex and loss.convex
         start = jnp.where(jnp.all(init == 0), previous, init) if warm else init
-        outcome = solver(Task(X, y, offset, weights, intercept, loss, columns), penalty, start, tol=tol)
+        outcome = solver(Task(*data, loss), penalty, start, tol=tol)
         good = jnp.all(jnp.isfinite(outcome.coef))
         return jnp.where(good, outcome.coef, 0), outcome
 

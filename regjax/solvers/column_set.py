@@ -12,10 +12,10 @@ from jax import Array, lax
 
 from regjax.penalties.elementary import soft
 from regjax.solvers.certificate import Columns, Moments
-from regjax.solvers.gram_block import Block, Strengths, positions, pull, solve_lanes
+from regjax.solvers.gathered import BATCH, Gathered
+from regjax.solvers.gram_block import Block, Strengths, pull, solve_lanes
 
 _CHUNK = 5  # lanes between two looks at all columns; longer chunks look further ahead, and gather more columns
-_BATCH = 64  # columns are added in batches of this size
 WHOLE = 1024  # with no more columns than this all are in the set from the start
 _LEAST, _MOST = 512, 4096  # bounds of the capacity of the set, which is 2n columns between them
 
@@ -43,6 +43,10 @@ class Data(NamedTuple):
     diagonal: Array
     energy: Array
 
+    def rows(self, index: Array) -> Array:
+        """Some columns, as rows."""
+        return self.X[:, index].T
+
     @property
     def scale(self) -> Array:
         """max |Xᵀy|, the unit of errors in correlations."""
@@ -55,11 +59,7 @@ class Walk(NamedTuple):
     Attributes:
         lane: the next lane, int32.
         trips: chunks solved so far, int32.
-        index: (M,), the columns in the slots of the working set.
-        live: how many slots are in use, int32.
-        inside: (p,), whether a column is in the set.
-        columns: (M, n), the columns in the slots as rows, zero in empty slots.
-        gram: (M, M), their inner products.
+        held: the working set.
         w, drift: (M,), where the next lane starts, as in `solve_lanes`.
         stuck: whether columns are missing for which there is no room, or it takes too long to find them.
         coef, sweeps: (L + chunk, p), (L + chunk,), the results.
@@ -67,31 +67,12 @@ class Walk(NamedTuple):
 
     lane: Array
     trips: Array
-    index: Array
-    live: Array
-    inside: Array
-    columns: Array
-    gram: Array
+    held: Gathered
     w: Array
     drift: Array
     stuck: Array
     coef: Array
     sweeps: Array
-
-    @property
-    def used(self) -> Array:
-        """(M,), which slots are in use."""
-        return jnp.arange(self.index.size) < self.live
-
-    @property
-    def room(self) -> Array:
-        """How many columns can still be added."""
-        return self.index.size - _BATCH - self.live
-
-    def spread(self, w: Array) -> Array:
-        """Coefficients (..., p) of all columns from those of the slots (..., M)."""
-        p = self.inside.size
-        return jnp.zeros((*w.shape[:-1], p), w.dtype).at[..., jnp.where(self.used, self.index, p)].set(w, mode="drop")
 
 
 def solve_path(
@@ -148,52 +129,44 @@ def _growing_path(X, y, penalties, start, max_iter):
     n, p = X.shape
     lanes = len(penalties.l1)
     chunk = min(_CHUNK, lanes)
-    slots = min(p, max(_LEAST, 2 * n), _MOST) + _BATCH  # a batch is written whole, even where only some of it is used
     data = Data(X, y, y @ X, jnp.einsum("ij,ij->j", X, X), y @ y)
     padded = _extended(penalties, chunk + 1)
-
-    def zeros(*shape):
-        return jnp.zeros(shape, X.dtype)
-
+    held = Gathered.nothing(min(p, max(_LEAST, 2 * n), _MOST), n, p, X.dtype)
+    needed = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0) | (start != 0)
+    rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))
+    held = held.with_best(data.rows, jnp.where(needed, jnp.inf, rank), jnp.maximum(jnp.sum(needed), 2 * BATCH))
     walk = Walk(
         lane=jnp.int32(0),
         trips=jnp.int32(0),
-        index=jnp.zeros(slots, jnp.int32),
-        live=jnp.int32(0),
-        inside=jnp.zeros(p, bool),
-        columns=zeros(slots, n),
-        gram=zeros(slots, slots),
-        w=zeros(slots),
-        drift=zeros(slots),
-        stuck=jnp.array(False),
-        coef=zeros(lanes + chunk, p),
+        held=held,
+        w=jnp.where(held.used, start[held.index], 0),
+        drift=jnp.zeros(held.index.size, X.dtype),
+        stuck=jnp.any(needed & ~held.inside),
+        coef=jnp.zeros((lanes + chunk, p), X.dtype),
         sweeps=jnp.zeros(lanes + chunk, jnp.int32),
     )
-    needed = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0) | (start != 0)
-    rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))
-    walk = _add(X, walk, jnp.where(needed, jnp.inf, rank), jnp.maximum(jnp.sum(needed), 2 * _BATCH))
-    walk = walk._replace(w=jnp.where(walk.used, start[walk.index], 0), stuck=jnp.any(needed & ~walk.inside))
     walk = lax.while_loop(
         lambda walk: (walk.lane < lanes) & ~walk.stuck, lambda walk: _advance(data, padded, walk, chunk, max_iter), walk
     )
     solved = jnp.arange(lanes) < walk.lane
-    coef = jnp.where(solved[:, None], walk.coef[:lanes], walk.spread(walk.w))
+    coef = jnp.where(solved[:, None], walk.coef[:lanes], walk.held.spread(walk.w))
     return coef, walk.sweeps[:lanes], solved
 
 
 def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: Any) -> Walk:
     """Solve a chunk of lanes, keep those that no column outside of the set disturbs, and enlarge the set."""
     l1, l2 = (lax.dynamic_slice_in_dim(a, walk.lane, chunk + 1) for a in (padded.l1, padded.l2))
-    moments = jnp.where(walk.used, data.moments[walk.index], 0)
-    block = Block(walk.gram, moments, jnp.diag(walk.gram), walk.live, data.energy, data.scale)
-    inner = Strengths(l1, l2, padded.limits).take(walk.index)
+    held = walk.held
+    moments = jnp.where(held.used, data.moments[held.index], 0)
+    block = Block(held.gram, moments, jnp.diag(held.gram), held.live, data.energy, data.scale)
+    inner = Strengths(l1, l2, padded.limits).take(held.index)
     w, drift, sweeps = solve_lanes(block, inner, walk.w, walk.drift, max_iter)
 
     penalty = Strengths(l1[:-1], l2[:-1], padded.limits)
-    coef, residuals = walk.spread(w), data.y - w @ walk.columns
+    coef, residuals = held.spread(w), data.y - w @ held.columns
     c = residuals @ data.X
     noise = float(jnp.finfo(w.dtype).eps) ** 0.75 * data.scale
-    disturbed = jnp.any((jnp.abs(pull(c, coef, penalty)) > noise) & ~walk.inside, axis=1)
+    disturbed = jnp.any((jnp.abs(pull(c, coef, penalty)) > noise) & ~held.inside, axis=1)
     good = jnp.argmax(jnp.concatenate([disturbed, jnp.array([True])])).astype(jnp.int32)
     last = jnp.minimum(good, chunk - 1)  # the first lane to be solved again, if any: its point is a good start
 
@@ -210,36 +183,25 @@ def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: An
     )
     walk = _prune(walk, (walk.w != 0) | jnp.any(inner.l1 == 0, axis=0))
     # what would enter at the end of the next chunk if correlations stayed as they are; where room is short, what must
-    ahead = padded.l1[walk.lane + jnp.where(walk.room >= 2 * _BATCH, chunk - 1, 0)]
+    ahead = padded.l1[walk.lane + jnp.where(walk.held.room >= 2 * BATCH, chunk - 1, 0)]
     rank = _rank(c[last], padded, jnp.minimum(l1[last], ahead))
-    larger = _add(data.X, walk, rank, 2 * _BATCH + jnp.sum(walk.w != 0))
+    larger = walk.held.with_best(data.rows, rank, 2 * BATCH + jnp.sum(walk.w != 0))
     too_long = walk.trips > 100 + 10 * len(padded.l1)
-    return larger._replace(stuck=(good < chunk) & (larger.live == walk.live) | too_long)
+    return walk._replace(held=larger, stuck=(good < chunk) & (larger.live == walk.held.live) | too_long)
 
 
 def _prune(walk: Walk, keep: Array) -> Walk:
     """Make room, where it is short, by leaving only the slots to `keep` (M,), unless that would free too few."""
-    slots, p = walk.index.size, walk.inside.size
 
     def worth_it(walk_keep):
         walk, keep = walk_keep
-        return (walk.room < 2 * _BATCH) & (walk.live - jnp.sum(keep & walk.used) > slots // 4)
+        held = walk.held
+        return (held.room < 2 * BATCH) & (held.live - jnp.sum(keep & held.used) > held.index.size // 4)
 
     def pack(walk_keep):
         walk, keep = walk_keep
-        kept, count = positions(keep & walk.used)
-        on = jnp.arange(slots) < count
-        index = jnp.where(on, walk.index[kept], 0)
-        walk = walk._replace(
-            index=index,
-            live=count,
-            inside=jnp.zeros(p, bool).at[jnp.where(on, index, p)].set(True, mode="drop"),
-            columns=jnp.where(on[:, None], walk.columns[kept], 0),
-            gram=jnp.where(on[:, None] & on[None, :], walk.gram[kept[:, None], kept[None, :]], 0),
-            w=jnp.where(on, walk.w[kept], 0),
-            drift=jnp.where(on, walk.drift[kept], 0),
-        )
-        return walk, on
+        held, pack = walk.held.packed(keep)
+        return walk._replace(held=held, w=pack(walk.w), drift=pack(walk.drift)), held.used
 
     return lax.while_loop(worth_it, pack, (walk, keep))[0]  # a loop of one turn: a `cond` would copy the Gram matrix
 
@@ -251,40 +213,3 @@ def _rank(c: Array, penalty: Strengths, threshold: Array) -> Array:
         lower, upper = penalty.limits
         eager = jnp.where(jnp.where(eager > 0, upper, lower) == 0, 0, eager)
     return jnp.abs(eager)
-
-
-def _add(X: Array, walk: Walk, rank: Array, budget: Array) -> Walk:
-    """Put the columns of highest rank above 0 into the set, `budget` of them at most, batch by batch."""
-    p, slots = X.shape[1], walk.index.size
-    strip = min(256, slots)
-    rank = jnp.where(~walk.inside & (rank > 0), rank, 0)
-    count = jnp.minimum(jnp.minimum(jnp.sum(rank > 0), budget), walk.room).astype(jnp.int32)
-    order = jnp.concatenate([jnp.argsort(-rank).astype(jnp.int32), jnp.zeros(_BATCH, jnp.int32)])
-
-    def batch(carry):
-        walk, done = carry
-        new = lax.dynamic_slice_in_dim(order, done, _BATCH)
-        on = jnp.arange(_BATCH) < count - done
-        live = walk.live + jnp.minimum(count - done, _BATCH)
-
-        def put(a, b, axis=0):
-            return lax.dynamic_update_slice_in_dim(a, b, walk.live, axis)
-
-        rows = jnp.where(on[:, None], X[:, new].T, 0)
-        columns = put(walk.columns, rows)
-
-        def multiply(i, products):  # by strips of the slots in use, not by all slots
-            at = jnp.minimum(i * strip, slots - strip)
-            return lax.dynamic_update_slice_in_dim(
-                products, rows @ lax.dynamic_slice_in_dim(columns, at, strip).T, at, 1
-            )
-
-        products = lax.fori_loop(0, (live + strip - 1) // strip, multiply, jnp.zeros((_BATCH, slots), X.dtype))
-        inside = walk.inside.at[jnp.where(on, new, p)].set(True, mode="drop")
-        gram = put(put(walk.gram, products), products.T, 1)
-        walk = walk._replace(
-            index=put(walk.index, jnp.where(on, new, 0)), inside=inside, columns=columns, gram=gram, live=live
-        )
-        return walk, done + _BATCH
-
-    return lax.while_loop(lambda carry: carry[1] < count, batch, (walk, jnp.int32(0)))[0]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.linalg import cho_solve
+from jax.typing import ArrayLike
 
 from regjax.penalties.elementary import soft
 
@@ -226,11 +227,20 @@ def _solve_on_support(block, l2, index, count, sides):
     return solution[:, 0], solution[:, 1]
 
 
-def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_iter: Any, c: Array | None = None) -> Spot:
+def settle(
+    block: Block,
+    penalty: Strengths,
+    ahead: Strengths,
+    w: Array,
+    max_iter: Any,
+    c: Array | None = None,
+    goal: ArrayLike = 0,
+) -> Spot:
     """Minimise one lane from w; where its correlations `c` are given it is near, and spared the first sweep.
 
-    The rounds end when the optimality conditions hold to rounding, or as well as they ever will (ten rounds in a row
-    have lowered neither the objective nor the error), or after `max_iter` sweeps.
+    The rounds end when the optimality conditions hold to rounding, or to `goal` times what they were off at w, or as
+    well as they ever will (ten rounds in a row have lowered neither the objective nor the error), or after `max_iter`
+    sweeps.
     """
     eps = float(jnp.finfo(w.dtype).eps)
 
@@ -238,11 +248,13 @@ def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_ite
         charged = jnp.where(w == 0, 0, penalty.l1) * jnp.abs(w) + penalty.l2 * w**2 / 2
         return jnp.sum(charged - w * (block.moments + c) / 2)
 
+    def off(w, c):
+        return jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
+
     def one_round(spot: Spot) -> Spot:
         w, c = lax.cond(spot.narrowed, lambda w, c: (w, c), lambda w, c: sweep(block, penalty, w, c), spot.w, spot.c)
         w, c, drift, narrowed = newton(block, penalty, ahead, w, c)
-        error = jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
-        value = objective(w, c)
+        error, value = off(w, c), objective(w, c)
         # a slow descent of the error counts: objective values differ by less than their rounding long before its end
         progress = narrowed | (error < 0.95 * spot.error) | (value < spot.value - 4 * eps * block.energy)
         sweeps = spot.sweeps + jnp.where(spot.narrowed, 0, 1)
@@ -250,11 +262,12 @@ def settle(block: Block, penalty: Strengths, ahead: Strengths, w: Array, max_ite
         return Spot(w, c, drift, narrowed, sweeps, jnp.minimum(value, spot.value), least, stale)
 
     def unfinished(spot: Spot) -> Array:
-        return (spot.error > max(8 * eps, 1e-13) * block.scale) & (spot.stale < 10) & (spot.sweeps < max_iter)
+        return (spot.error > enough) & (spot.stale < 10) & (spot.sweeps < max_iter)
 
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
     near = c is not None
     c = c if near else correlations(block, w)
+    enough = jnp.maximum(max(8 * eps, 1e-13) * block.scale, goal * off(w, c))
     start = Spot(w, c, jnp.zeros_like(w), jnp.array(near), zero, infinity, infinity, zero)
     return lax.while_loop(unfinished, one_round, start)
 

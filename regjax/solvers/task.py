@@ -21,7 +21,6 @@ class Task(NamedTuple):
         X: (n, p), its columns about their means where there is an intercept. y: (n, t). offset: (n, t). weights: (n,).
         one: 1 with an intercept, else 0, a scalar.
         loss: ℓ.
-        columns: Xᵀ (p, n) in memory of its own, for solvers that take single columns; None where it was not made.
     """
 
     X: Array
@@ -30,7 +29,6 @@ class Task(NamedTuple):
     weights: Array
     one: Array
     loss: Loss
-    columns: Array | None = None
 
     def image(self, direction: Array) -> Array:
         """b + Xw (n, t)."""
@@ -128,11 +126,16 @@ def working_point(task: Task, here: Place) -> tuple[Array, Array]:
 def quadratic_model(task: Task, here: Place) -> tuple[Array, Array, Array]:
     """Working weights h and responses z (n, t) of the model ½ Σ hᵢ(zᵢ − b − xᵢw)² of the loss, and its slopes."""
     at, slopes = working_point(task, here)
+    h = working_weights(task, at)
+    return h, here.eta - task.offset - slopes / jnp.where(h > 0, h, 1), slopes
+
+
+def working_weights(task: Task, at: Array) -> Array:
+    """The curvature (n, t) of the loss of each sample at predictors `at`."""
     h = task.press(at, jnp.ones_like(at))
     # a sample that is fitted perfectly has no curvature left, and must not vanish from the model
     floor = float(jnp.finfo(h.dtype).eps) ** 0.5 * jnp.max(h)
-    h = jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor), 0)
-    return h, here.eta - task.offset - slopes / jnp.where(h > 0, h, 1), slopes
+    return jnp.where(task.weights[:, None] > 0, jnp.maximum(h, floor), 0)
 
 
 def free_step(task: Task, here: Place, free: Callable[[Array], Array]) -> tuple[Array, Array]:
@@ -192,8 +195,8 @@ def _refit_intercept(task: Task, penalty: Penalty, start: Place) -> tuple[Array,
         return (here, move, slope), jnp.max(jnp.abs(slope))
 
     move, slope, size = next_step(start)
-    tol = 4 * float(jnp.finfo(move.dtype).eps) * size
-    here, move, _ = iterate(step, (start, move, slope), tol=tol, max_iter=50, patience=3).state
+    tol, error = 4 * float(jnp.finfo(move.dtype).eps) * size, jnp.max(jnp.abs(slope))
+    here, move, _ = iterate(step, (start, move, slope), tol=tol, max_iter=50, patience=3, error=error).state
     return here.point, whole(move), here.eta
 
 
@@ -261,17 +264,24 @@ def certify_point(
     to them, with s as large as the domain of P* allows. The gap is the sum of ℓ + ℓ* − θη over samples and of
     P + P* − ⟨w, z⟩, each of which is not negative. `eta` are the predictors of the point, if they are known.
     """
+    return certify_and_pull(task, penalty, null, point, dual=dual, eta=eta)[0]
+
+
+def certify_and_pull(
+    task: Task, penalty: Penalty, null: Null, point: Array, *, dual: bool = True, eta: Array | None = None
+) -> tuple[Certificate, Array]:
+    """`certify_point`, and the gradient of the loss (p + 1, t) at the point, which it takes."""
     loss = task.loss
     eta = task.predictor(point) if eta is None else eta
     slopes = task.slopes(eta)
     if not (dual and loss.has_dual and loss.convex and penalty.convex):
-        off = distance(penalty, point, task.pull(slopes))
-        return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope)
+        here = task.pull(slopes)
+        off = distance(penalty, point, here)
+        return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope), here
     _, _, at = refit(task, penalty, point, penalty.unpenalised, eta)
-    both = task.pull(jnp.concatenate([slopes, task.slopes(at)], axis=1))  # one pass over X
-    here, there = jnp.split(both, 2, axis=1)
+    here, there = task.pull(slopes), task.pull(task.slopes(at))  # faster than both at once
     off, image = distance(penalty, point, here), -there[1:]
     scale = penalty.dual_scale(image)
     theta = scale * loss.gradient(task.y, at)
     gap = loss.excess(task.y, eta, theta, task.weights) + penalty.slack(point[1:], scale * image)
-    return Certificate(jnp.where(scale > 0, gap, jnp.nan), null.deviance, off, null.slope)
+    return Certificate(jnp.where(scale > 0, gap, jnp.nan), null.deviance, off, null.slope), here

@@ -1,191 +1,270 @@
-"""ℓ1-type penalties under a smooth loss: Newton's method on the columns that matter.
+"""ℓ1-type penalties under a smooth loss: Newton's method on the columns that matter, along a path of penalties.
 
 A step minimises the quadratic model of the loss plus the penalty over a working set of columns, by their Gram matrix
-with the working weights (`gram_block` does it exactly). Columns outside of the set are looked at once per step, by the
-gradient that the certificate needs anyway.
+with the working weights (`gram_block` does it exactly). A Gram matrix costs far more than a step: it serves for as long
+as the steps that it gives converge, which is often over several penalties of the path, and columns that enter are added
+to it. Columns outside of the set are looked at by the gradient that the certificate needs anyway.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.loop import iterate
 from regjax.core.solution import Status
-from regjax.penalties import Penalty
+from regjax.losses import Loss
+from regjax.penalties import Limited, Penalty
 from regjax.solvers.certificate import Certificate
+from regjax.solvers.engine import strengths_of
+from regjax.solvers.gathered import BATCH, Gathered
 from regjax.solvers.gram_block import Block, Strengths, image, positions, settle
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, advance, certify_point, null_model, place, quadratic_model, working_point
+from regjax.solvers.task import (
+    Null,
+    Place,
+    Task,
+    advance,
+    certify_and_pull,
+    null_model,
+    place,
+    working_point,
+    working_weights,
+)
 
-_TILE = 64  # columns of one product
-_MOST = 4096  # columns of the working set
-_CORRECTIONS = 3  # steps with the same Hessian
-_NEAR = 0.95  # of its bound, from which on a correlation may reach it in this step
+_LEAST, _MOST = 512, 4096  # bounds of the capacity of the working set, which is 3n/2 columns between them
+_STEPS = 10  # with one Hessian at most before columns are looked at
+_SLOW = 0.02  # it is too old where a step promises more than this part of what the last one did
+_NEAR = 0.95  # of its bound, from which on a correlation may reach it in this step,
+_SOON = 0.8  # and in one of the next: a batch of columns costs no more than one
+_EXACT = 0.01  # part of what a step corrects that it may leave: the next has a better model to correct it with
+_TILE = 16  # columns of one product: their copy stays in cache
+_SMALL = 8_000_000  # entries, all of which are multiplied in the time that it takes to copy some
 
 
-class Model(NamedTuple):
-    """½ Σ hᵢ(zᵢ − b − xᵢw)²: working weights h (n,) and responses z (n,), with Xᵀ (p, n) to take columns from."""
-
-    rows: Array
-    weights: Array
-    responses: Array
-    one: Array
-
-    def mean(self, values: Array) -> Array:
-        """Weighted means (...,) of values (..., n); 0 without an intercept."""
-        total = jnp.sum(self.weights)
-        return self.one * (values @ self.weights) / jnp.where(total > 0, total, 1)
-
-
-class Chosen(NamedTuple):
-    """The columns of the working set in one model.
+class Hessian(NamedTuple):
+    """That of the loss at some point, as far as the working set sees it.
 
     Attributes:
-        index: (M,), which they are. used: (M,), where the set is not empty.
-        columns: (M, n), about their means and times √h. means: (M,).
-        block: their inner products, and those with the responses.
-        strengths: theirs.
+        weights: h (n,), the working weights.
+        held: the set, its columns about their means with these weights and times √h.
+        serves: whether steps with it converge.
     """
 
-    index: Array
-    used: Array
-    columns: Array
-    means: Array
-    block: Block
-    strengths: Strengths
+    weights: Array
+    held: Gathered
+    serves: Array
 
-    def spread(self, found: Array, w: Array) -> Array:
-        """Coefficients (p,) like w, those of the set as found and 0 elsewhere."""
-        return jnp.zeros_like(w).at[jnp.where(self.used, self.index, len(w))].set(found, mode="drop")
+
+class Lane(NamedTuple):
+    """What a variant leaves for the next: its point, ∇ of the loss there, and what the two may have in common.
+
+    Attributes:
+        sound: whether there is a variant before, and its point is finite.
+        point, pull: (p + 1, 1).
+        strength, since: Σ l1, and by how much it and the point changed since the variant before.
+        null: the null model of this `loss` with these coefficients `free`.
+        hessian: the last.
+    """
+
+    sound: Array
+    point: Array
+    pull: Array
+    strength: Array
+    since: tuple[Array, Array]
+    null: Null
+    loss: Loss
+    free: Array
+    hessian: Hessian
+
+    def extended(self, strength: Array) -> Array:
+        """Where the path leads to from the last two points, without crossing 0."""
+        change, rise = self.since
+        ratio = jnp.where(rise == 0, 0, (strength - self.strength) / jnp.where(rise == 0, 1, rise))
+        far = self.point + jnp.clip(ratio, 0, 2) * change
+        return far.at[1:].set(jnp.where(far[1:] * self.point[1:] > 0, far[1:], 0))
 
 
 def working_newton(
-    task: Task, penalty: Penalty, strengths: Strengths, init: Array, *, tol: Any, max_iter: int
+    data: tuple[Array, ...], loss: Loss, penalty: Penalty, init: Array, tol: Array, *, max_iter: int
 ) -> Outcome:
-    """Damped proximal Newton steps on a working set until the certificate is at most `tol`.
+    """Damped proximal Newton steps on a working set, for variants of one problem along the first axis of the rest.
 
-    Each step is followed by a few with the same Hessian, which cost little, until one promises next to nothing. That
-    the last of them promises at most `tol` is asked for too: the gap is of second order, the coefficients are not.
+    A variant is done when its certificate is at most `tol`, and its last step promised at most as much: the gap is of
+    second order, the coefficients are not.
 
     Args:
-        task: with one target.
-        penalty: P, with the `strengths` l1, l2 (p,) and limits.
-        init: (p + 1, 1).
-        tol, max_iter: as of every solver.
+        data: X, y, offset, weights and `one` of a `Task` with one target.
+        loss, penalty, tol: with an axis (L,) in front.
+        init: (L, p + 1, 1), zero to start from the variant before.
+        max_iter: of every variant.
     """
-    p = task.X.shape[1]
-    slots = min(p, max(512, 3 * len(task.X) // 2), _MOST)
-    rows = task.X.T if task.columns is None else task.columns
-    null = null_model(task, penalty)
+    X = data[0]
+    columns = lax.optimization_barrier(X.T)  # in memory of its own, once for all
+
+    def one(last: Lane, variant):
+        loss, penalty, init, tol = variant
+        task, free = Task(*data, loss), penalty.free(init[1:])
+        same = last.sound & jnp.all(free == last.free) & _equal(loss, last.loss)
+        null = lax.cond(same, lambda: last.null, lambda: null_model(task, penalty))
+        given = jnp.any(init != 0)
+        goes_on = same & ~given & loss.convex
+        strengths = _strengths(penalty, init)
+        strength = jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
+        start = jnp.where(given, init, jnp.where(goes_on, last.extended(strength), null.point))
+        w = start[1:, 0]
+        here = place(task, start, task.offset + task.one * start[0] + image(columns, w, *positions(w != 0))[:, None])
+        pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
+        hessian = last.hessian._replace(serves=last.hessian.serves & goes_on)
+        outcome, pull, hessian = _solve(
+            task, columns, penalty, strengths, null, here, pull, hessian, tol, max_iter
+        )  # fmt: skip
+        point = outcome.coef
+        since = tuple(jnp.where(goes_on, a, 0) for a in (point - last.point, strength - last.strength))
+        sound = jnp.all(jnp.isfinite(point))
+        return Lane(sound, point, pull, strength, since, null, loss, free, hessian), outcome
+
+    (n, p), nowhere, no = X.shape, jnp.zeros_like(init[0]), jnp.array(False)
+    capacity = min(p, max(_LEAST, 3 * n // 2), _MOST)
+    variants = (loss, penalty, init, tol)
+    loss, penalty, *_ = jax.tree.map(lambda leaf: leaf[0], variants)
+    unknown = jax.eval_shape(lambda: null_model(Task(*data, loss), penalty))
+    nothing = Lane(
+        sound=no,
+        point=nowhere,
+        pull=nowhere,
+        strength=jnp.zeros((), X.dtype),
+        since=(nowhere, jnp.zeros((), X.dtype)),
+        null=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), unknown),
+        loss=loss,
+        free=penalty.free(nowhere[1:]),
+        hessian=Hessian(jnp.zeros(n, X.dtype), Gathered.nothing(capacity, n, p, X.dtype), no),
+    )
+    return lax.scan(one, nothing, variants)[1]
+
+
+def _strengths(penalty: Penalty, point: Array) -> Strengths:
+    l1, l2, *limits = strengths_of(penalty, point[1:].shape)
+    return Strengths(l1, l2, (limits[0], limits[1]) if isinstance(penalty, Limited) else None)
+
+
+def _equal(one: Loss, other: Loss) -> Array:
+    """Whether two losses of one class have the same parameters."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return jnp.all(jnp.array([True, *(jnp.all(a == b) for a, b in pairs)]))
+
+
+def _solve(
+    task: Task,
+    columns: Array,
+    penalty: Penalty,
+    strengths: Strengths,
+    null: Null,
+    here: Place,
+    pull: Array,
+    hessian: Hessian,
+    tol: Array,
+    max_iter: int,
+) -> tuple[Outcome, Array, Hessian]:
+    """One variant from `here`, where the loss has the gradient `pull`; with the gradient and the Hessian at its end."""
     unit = jnp.where(null.deviance > 0, null.deviance, 1)
+    # the gap is of first order in the error of a dual point, what a step promises of second
+    goal = jnp.maximum((4 * tol) ** 2, 64 * float(jnp.finfo(unit.dtype).eps))
 
-    def move(here, best, intercept, slopes):
-        direction = jnp.concatenate([intercept[None], best])[:, None] - here.point
-        change = task.image(direction)
-        charged = penalty.value(best[:, None]) - penalty.value(here.point[1:])
-        predicted = charged + jnp.vdot(slopes, change)
-        return advance(task, penalty, here, direction, predicted, change), predicted
+    def step(state, hessian):
+        here, pull, _ = state
+        rank = _rank(strengths, here.point[1:, 0], -pull[1:, 0])
+        hessian = _refreshed(task, columns, here, rank, hessian)
 
-    def step(state):
-        here, _ = state
-        h, target, slopes = quadratic_model(task, here)
-        model = Model(rows, h[:, 0], target[:, 0], task.one)
-        chosen = _choose(model, strengths, here.point[1:, 0], -task.pull(slopes)[1:, 0], slots)
-        here, _ = move(here, *_minimum(model, chosen, here.point[1:, 0]), slopes)
-
-        def correct(here):
+        def move(state):
+            here, before = state
             _, slopes = working_point(task, here)
-            here, predicted = move(here, *_corrected(model, chosen, here.point[:, 0], slopes[:, 0]), slopes)
-            return here, -predicted / unit
+            direction, change = _newton_step(task, columns, strengths, hessian, here, slopes)
+            charged = penalty.value(here.point[1:] + direction[1:]) - penalty.value(here.point[1:])
+            predicted = charged + jnp.vdot(slopes, change)
+            promised = -predicted / unit
+            slow = (promised > goal) & (promised > _SLOW * before)
+            here = advance(task, penalty, here, direction, predicted, change)
+            return (here, promised), jnp.where(slow, jnp.inf, promised)
 
-        result = iterate(correct, here, tol=tol / 100, max_iter=_CORRECTIONS, patience=_CORRECTIONS)
-        here = result.state
-        proof = certify_point(task, penalty, null, here.point, eta=here.eta)
-        return (here, proof), jnp.maximum(proof.error, result.error)
+        ahead = (here, jnp.array(jnp.inf, unit.dtype))
+        result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
+        here, promised = result.state
+        proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta)
+        complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
+        hessian = hessian._replace(serves=complete & jnp.isfinite(result.error))
+        return (here, pull, proof), hessian, jnp.maximum(proof.error, promised)
 
-    start = jnp.where(jnp.all(init == 0), null.point, init)
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
-    result = iterate(step, (place(task, start), unknown), tol=tol, max_iter=max_iter, patience=10)
-    here, proof = result.state
+    result = iterate(step, (here, pull, unknown), memory=hessian, tol=tol, max_iter=max_iter, patience=10)
+    here, pull, proof = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(null.exists, status, Status.SEPARATED)
-    return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32))
+    return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32)), pull, result.memory
 
 
-def _choose(model: Model, strengths: Strengths, w: Array, pull: Array, slots: int) -> Chosen:
-    """The working set: the support, and columns whose correlation is near its bound.
+def _rank(strengths: Strengths, w: Array, pull: Array) -> Array:
+    """How much a column belongs into the set: the support, and where the correlation is near its bound; else 0.
 
     Args:
-        w: (p,), where the model was made. pull: minus its gradient there.
+        strengths: of the penalty.
+        w: (p,). pull: minus the gradient there.
     """
     eager = jnp.abs(pull - strengths.l2 * w) / jnp.where(strengths.l1 > 0, strengths.l1, 1)
-    rank = jnp.where((w != 0) | (strengths.l1 == 0), jnp.inf, jnp.where(eager > _NEAR, eager, 0))
-    index = jnp.argsort(-rank)[:slots].astype(jnp.int32)
-    live = jnp.minimum(jnp.sum(rank > 0), slots).astype(jnp.int32)
-    columns, means = _gather(model, index, live)
-    target = jnp.sqrt(model.weights) * (model.responses - model.mean(model.responses))
-    gram, moments = _inner_products(columns, live), columns @ target
-    block = Block(gram, moments, jnp.diag(gram), live, target @ target, jnp.max(jnp.abs(moments)))
-    return Chosen(index, jnp.arange(slots) < live, columns, means, block, strengths.take(index))
+    return jnp.where((w != 0) | (strengths.l1 == 0), jnp.inf, jnp.where(eager > _SOON, eager, 0))
 
 
-def _minimum(model: Model, chosen: Chosen, w: Array) -> tuple[Array, Array]:
-    """Coefficients (p,) and the intercept that minimise the model plus the penalty over the set, from w."""
-    start = jnp.where(chosen.used, w[chosen.index], 0)
-    found = settle(chosen.block, chosen.strengths, chosen.strengths, start, 1000).w
-    return chosen.spread(found, w), model.mean(model.responses) - chosen.means @ found
+def _refreshed(task: Task, columns: Array, here: Place, rank: Array, hessian: Hessian) -> Hessian:
+    """The Hessian, made anew here unless it serves, with the columns that have a rank."""
+    weights = jnp.where(hessian.serves, hessian.weights, working_weights(task, working_point(task, here)[0])[:, 0])
+    root, total = jnp.sqrt(weights), jnp.sum(weights)
+
+    def rows_of(index):
+        rows = columns[index]
+        mean = task.one * (rows @ weights) / jnp.where(total > 0, total, 1)
+        return root * (rows - mean[:, None])
+
+    held = hessian.held.emptied(~hessian.serves)
+    missing = jnp.sum((rank > _NEAR) & ~held.inside)
+    budget = jnp.where(missing > 0, -(-missing // BATCH) * BATCH, 0)  # whole batches
+    return Hessian(weights, held.with_best(rows_of, rank, budget), jnp.array(True))
 
 
-def _corrected(model: Model, chosen: Chosen, point: Array, slopes: Array) -> tuple[Array, Array]:
-    """`_minimum` of the model with the same Hessian about another point (p + 1,), where the loss has these slopes."""
-    w = jnp.where(chosen.used, point[1:][chosen.index], 0)
-    root, total = jnp.sqrt(model.weights), jnp.sum(model.weights)
-    pull = -chosen.columns @ jnp.where(root > 0, slopes / jnp.where(root > 0, root, 1), 0)
-    block = chosen.block._replace(moments=pull + image(chosen.block.gram, w, *positions(w != 0)))
-    found = settle(block, chosen.strengths, chosen.strengths, w, 1000, pull).w
-    shift = -model.one * jnp.sum(slopes) / jnp.where(total > 0, total, 1)
-    return chosen.spread(found, point[1:]), point[0] + shift - chosen.means @ (found - w)
+def _newton_step(
+    task: Task, columns: Array, strengths: Strengths, hessian: Hessian, here: Place, slopes: Array
+) -> tuple[Array, Array]:
+    """To the minimum over the set of the model of the loss with this Hessian plus the penalty: (p + 1, 1), its image.
+
+    The columns are about their means, so that the intercept follows the coefficients.
+    """
+    h, held = hessian.weights, hessian.held
+    root, total = jnp.sqrt(h), jnp.sum(h)
+    scaled = jnp.where(root > 0, slopes[:, 0] / jnp.where(root > 0, root, 1), 0)
+    target = root * (here.eta - task.offset)[:, 0] - scaled
+    target = target - task.one * root * (root @ target) / jnp.where(total > 0, total, 1)
+    w = jnp.where(held.used, here.point[1:, 0][held.index], 0)
+    pull = -_products(held, scaled)
+    moments = pull + image(held.gram, w, *positions(w != 0))
+    diagonal = jnp.where(held.used, jnp.diag(held.gram), 0)
+    block = Block(held.gram, moments, diagonal, held.live, target @ target, jnp.max(jnp.abs(moments)))
+    inner = strengths.take(held.index)
+    step = held.spread(settle(block, inner, inner, w, 1000, pull, _EXACT).w - w)
+    change = image(columns, step, *positions(step != 0))
+    shift = -task.one * (jnp.sum(slopes) + h @ change) / jnp.where(total > 0, total, 1)
+    return jnp.concatenate([shift[None], step])[:, None], (shift + change)[:, None]
 
 
-def _gather(model: Model, index: Array, live: Array) -> tuple[Array, Array]:
-    """The columns of the set as rows (M, n), about their means and times √h, and the means (M,); zero where empty."""
-    slots, n = len(index), model.rows.shape[1]
+def _products(held: Gathered, values: Array) -> Array:
+    """The inner products (M,) of the columns in use with values (n,); 0 in empty slots."""
+    slots = held.index.size
+    if held.columns.size <= _SMALL:
+        return jnp.where(held.used, held.columns @ values, 0)
     tile = min(_TILE, slots)
-    root = jnp.sqrt(model.weights)
 
-    def put(i, carry):
-        columns, means = carry
+    def put(i, products):
         at = jnp.minimum(i * tile, slots - tile)
-        on = at + jnp.arange(tile) < live
-        rows = jnp.where(on[:, None], model.rows[lax.dynamic_slice_in_dim(index, at, tile)], 0)
-        mean = model.mean(rows)
-        rows = jnp.where(on[:, None], root * (rows - mean[:, None]), 0)
-        return (lax.dynamic_update_slice_in_dim(a, new, at, 0) for a, new in ((columns, rows), (means, mean)))
+        return lax.dynamic_update_slice(products, lax.dynamic_slice_in_dim(held.columns, at, tile) @ values, (at,))
 
-    start = (jnp.zeros((slots, n), root.dtype), jnp.zeros(slots, root.dtype))
-    return lax.fori_loop(0, (live + tile - 1) // tile, lambda i, carry: tuple(put(i, carry)), start)
-
-
-def _inner_products(columns: Array, live: Array) -> Array:
-    """CCᵀ (M, M) of rows (M, n), of which those from `live` on are zero: tile by tile, half of them by symmetry."""
-    slots = len(columns)
-    tile = min(_TILE, slots)
-
-    def place(i):
-        return jnp.minimum(i * tile, slots - tile)
-
-    def take(i):
-        return lax.dynamic_slice_in_dim(columns, place(i), tile)
-
-    def put_row(i, gram):
-        rows = take(i)
-
-        def put(j, gram):
-            products = rows @ take(j).T
-            gram = lax.dynamic_update_slice(gram, products, (place(i), place(j)))
-            return lax.dynamic_update_slice(gram, products.T, (place(j), place(i)))
-
-        return lax.fori_loop(0, i + 1, put, gram)
-
-    return lax.fori_loop(0, (live + tile - 1) // tile, put_row, jnp.zeros((slots, slots), columns.dtype))
+    products = lax.fori_loop(0, (held.live + tile - 1) // tile, put, jnp.zeros(slots, values.dtype))
+    return jnp.where(held.used, products, 0)
