@@ -19,7 +19,7 @@ from regjax.solvers.program import is_program
 from regjax.solvers.proximal_newton import proximal_newton
 from regjax.solvers.reweighted import TAKES, irls
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task
+from regjax.solvers.task import Data, Task
 from regjax.solvers.working_newton import working_newton
 
 _BY_NAME: dict[str, Solver] = {
@@ -105,7 +105,7 @@ def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: So
     return over_lanes(*lax.stop_gradient((data, task.loss, penalty, init, tol)))
 
 
-def _in_turn(solver, data, loss, penalty, init, tol):
+def _in_turn(solver, data: Data, loss, penalty, init, tol):
     """Variants of one problem, each started from the solution before it where that is safe."""
 
     def one(previous, variant):

@@ -13,6 +13,7 @@ from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
 from regjax.penalties import Box, Limited, LimitedBlocks, Penalty, PlusL2
 from regjax.penalties.balls import Ball
+from regjax.penalties.separable import Separable
 from regjax.solvers.task import Null, Task, distance
 
 DENSE = 300  # unknowns up to which the Hessian is formed
@@ -90,6 +91,8 @@ def polish_point(task: Task, penalty: Penalty, null: Null, point: Array) -> Arra
         w = point[1:] + penalty.tangent(point[1:], move[1:])
         if isinstance(penalty, Ball):  # from whose surface tangents lead away
             w = penalty.prox(w, 1)
+        elif isinstance(penalty, Separable):
+            w = penalty.within_limits(w)
         point = jnp.concatenate([point[:1] + task.one * move[:1], w])
         return point, residual(point)
 

@@ -13,6 +13,8 @@ from regjax.losses import Loss
 from regjax.penalties import Penalty, Zero
 from regjax.solvers.certificate import Certificate
 
+Data = tuple[Array, Array, Array, Array, Array]  # X, y, offset, weights and `one` of a `Task`
+
 
 class Task(NamedTuple):
     """What a solver for general losses is given. A point is (p + 1, t): the intercept in front of the coefficients.

@@ -22,6 +22,7 @@ from regjax.solvers.gathered import BATCH, Gathered
 from regjax.solvers.gram_block import Block, Strengths, image, positions, settle
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import (
+    Data,
     Null,
     Place,
     Task,
@@ -86,16 +87,13 @@ class Lane(NamedTuple):
         return far.at[1:].set(jnp.where(far[1:] * self.point[1:] > 0, far[1:], 0))
 
 
-def working_newton(
-    data: tuple[Array, ...], loss: Loss, penalty: Penalty, init: Array, tol: Array, *, max_iter: int
-) -> Outcome:
+def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: Array, *, max_iter: int) -> Outcome:
     """Damped proximal Newton steps on a working set, for variants of one problem along the first axis of the rest.
 
-    A variant is done when its certificate is at most `tol`, and its last step promised at most as much: the gap is of
-    second order, the coefficients are not.
+    A variant is done when its certificate is at most `tol`, and its last step promised no more either.
 
     Args:
-        data: X, y, offset, weights and `one` of a `Task` with one target.
+        data: with one target.
         loss, penalty, tol: with an axis (L,) in front.
         init: (L, p + 1, 1), zero to start from the variant before.
         max_iter: of every variant.
@@ -113,15 +111,16 @@ def working_newton(
         strengths = _strengths(penalty, init)
         strength = jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
         start = jnp.where(given, init, jnp.where(goes_on, last.extended(strength), null.point))
-        w = start[1:, 0]
-        here = place(task, start, task.offset + task.one * start[0] + image(columns, w, *positions(w != 0))[:, None])
+        w = strengths.clip(start[1:, 0])
+        eta = task.offset + task.one * start[0] + image(columns, w, *positions(w != 0))[:, None]
+        here = place(task, start.at[1:, 0].set(w), eta)
         pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
         hessian = last.hessian._replace(serves=last.hessian.serves & goes_on)
         outcome, pull, hessian = _solve(
             task, columns, penalty, strengths, null, here, pull, hessian, tol, max_iter
         )  # fmt: skip
         point = outcome.coef
-        since = tuple(jnp.where(goes_on, a, 0) for a in (point - last.point, strength - last.strength))
+        since = jnp.where(goes_on, point - last.point, 0), jnp.where(goes_on, strength - last.strength, 0)
         sound = jnp.all(jnp.isfinite(point))
         return Lane(sound, point, pull, strength, since, null, loss, free, hessian), outcome
 
@@ -169,8 +168,9 @@ def _solve(
 ) -> tuple[Outcome, Array, Hessian]:
     """One variant from `here`, where the loss has the gradient `pull`; with the gradient and the Hessian at its end."""
     unit = jnp.where(null.deviance > 0, null.deviance, 1)
+    eps = float(jnp.finfo(unit.dtype).eps)
     # the gap is of first order in the error of a dual point, what a step promises of second
-    goal = jnp.maximum((4 * tol) ** 2, 64 * float(jnp.finfo(unit.dtype).eps))
+    goal = jnp.maximum((4 * tol) ** 2, eps / 100)
 
     def step(state, hessian):
         here, pull, _ = state
@@ -184,7 +184,7 @@ def _solve(
             charged = penalty.value(here.point[1:] + direction[1:]) - penalty.value(here.point[1:])
             predicted = charged + jnp.vdot(slopes, change)
             promised = -predicted / unit
-            slow = (promised > goal) & (promised > _SLOW * before)
+            slow = (promised > jnp.maximum(goal, 64 * eps)) & (promised > _SLOW * before)
             here = advance(task, penalty, here, direction, predicted, change)
             return (here, promised), jnp.where(slow, jnp.inf, promised)
 

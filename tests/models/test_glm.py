@@ -362,3 +362,18 @@ def test_many_samples(name, rows):
     slope += 100.0 * coef if "ridge" in name else 0
     null = np.max(np.abs(many.T @ (target - target.mean())))
     assert np.max(np.abs(slope)) <= tolerance(1e-9, 1e-3) * null
+
+
+@pytest.mark.once
+def test_limits_hold_on_the_way_to_the_last_digits():
+    """Newton's steps along the support may lead over a limit: the general solver comes back, and agrees."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 30)) * 10 ** rng.uniform(-1, 1, 30)
+    y = (rng.uniform(size=80) < 1 / (1 + np.exp(-X[:, :5] @ rng.normal(size=5) / 3))).astype(float)
+    lam = 0.005 * regjax.lam_max(X, y, loss=losses.Logistic())
+    one, two = (
+        regjax.logistic_regression(X, y, L1(lam), lower=-0.1, upper=0.2, solver=s) for s in ("proximal_newton", "fista")
+    )
+    assert bool(one.converged) & bool(two.converged)
+    assert float(jnp.max(one.params.coef)) == 0.2
+    assert_close(one.params.coef, two.params.coef, f64=1e-7)
