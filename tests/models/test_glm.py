@@ -370,7 +370,7 @@ def test_limits_hold_on_the_way_to_the_last_digits():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 30)) * 10 ** rng.uniform(-1, 1, 30)
     y = (rng.uniform(size=80) < 1 / (1 + np.exp(-X[:, :5] @ rng.normal(size=5) / 3))).astype(float)
-    lam = 0.005 * regjax.lam_max(X, y, loss=losses.Logistic())
+    lam = 0.03 * regjax.lam_max(X, y, loss=losses.Logistic())
     one, two = (
         regjax.logistic_regression(X, y, L1(lam), lower=-0.1, upper=0.2, solver=s) for s in ("proximal_newton", "fista")
     )
