@@ -6,7 +6,8 @@ export OPENBLAS_NUM_THREADS := 1
 export JAX_PLATFORMS ?= cpu
 # The tests compile thousands of small programs and run each for a moment: without LLVM's optimizations and fusion
 # emitters they compile in a third of the time. Demo and benches run what users run.
-QUICK := XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+QUICK := XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false \
+	--xla_cpu_parallel_codegen_split_count=1"
 
 .PHONY: demo test test-all lint types test64 test32 doctest bench-tiny bench peers clean
 

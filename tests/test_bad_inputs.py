@@ -81,6 +81,7 @@ def test_bad_data_raises_and_names_the_argument(fit, case):
         call(fit)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -327,6 +328,7 @@ def test_intercept_follows_the_smallest_coefficients():
     assert_close(least.params.intercept, penalized.params.intercept, f32=1e-3)
 
 
+@pytest.mark.once
 def test_statistics_that_do_not_exist_are_nan():
     fit = regjax.ols(X[:4], y[:4])
     assert np.all(np.isnan(regjax.inference(X[:4], y[:4], fit).t.coef))
@@ -335,6 +337,7 @@ def test_statistics_that_do_not_exist_are_nan():
     assert np.isnan(regjax.loo_residuals(X[:1], y[:1], 0.5)[0])
 
 
+@pytest.mark.once
 def test_nonlinear_gamma_and_unknown_labels_are_refused():
     with pytest.raises(ValueError, match="linear function"):
         regjax.tikhonov(X, y, 1.0, lambda w: w + 1)
@@ -344,6 +347,7 @@ def test_nonlinear_gamma_and_unknown_labels_are_refused():
         regjax.decode_scores([np.nan, 1.0], ["a", "b"])
 
 
+@pytest.mark.once
 def test_nested_lists_are_a_matrix():
     assert_close(regjax.ols([[1, 2], [3, 4], [5, 7]], [1, 2, 4]).params.coef, np.array([-0.5, 1.0]), f32=1e-4)
 
@@ -474,6 +478,7 @@ def test_gradients_at_equal_singular_values():
 SMOOTH = regjax.kernels.RBF(1.0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -45,6 +45,7 @@ def test_every_basis_is_a_pytree_with_a_design_and_a_penalty(name):
     assert float(jnp.abs(fit.params(design) - jnp.sin(6 * x)).max()) < 0.2
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("degree", "order"), [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3), (5, 2)])
 def test_bspline_equals_scipy(degree, order):
     basis = bases.BSpline(KNOTS, degree, order)
@@ -106,6 +107,7 @@ def test_polynomial_regression_recovers_a_polynomial():
     assert_close(fit.params.intercept, 1.0, f32=1e-5)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -6,6 +6,7 @@ import pytest
 from regjax import data
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("load", "shape"),
     [
@@ -26,12 +27,14 @@ def test_bundled_sets_load(load, shape):
     assert "omain" in found.about or "BSD" in found.about
 
 
+@pytest.mark.once
 def test_dates_become_decimal_years():
     years = np.asarray(data.co2().X[:, 0])
     assert 1958.2 < years[0] < 1958.3
     assert np.all(np.diff(years) > 0)
 
 
+@pytest.mark.once
 def test_simulated_regression_has_the_promised_moments():
     found = data.make_regression(jax.random.key(0), 20000, 4, correlation=0.6, noise=0.5, intercept=2.0)
     correlation = np.corrcoef(np.asarray(found.X).T)
@@ -43,6 +46,7 @@ def test_simulated_regression_has_the_promised_moments():
     assert bool(jnp.all(again.y == found.y))
 
 
+@pytest.mark.once
 def test_simulated_sparsity_targets_and_outliers():
     found = data.make_regression(jax.random.key(1), 2000, 30, num_targets=3, num_nonzero=4, outliers=0.1)
     assert found.y.shape == (2000, 3)

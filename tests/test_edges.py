@@ -24,6 +24,7 @@ def test_smoothing_spline_has_a_derivative_at_zero():
     assert_close(jax.jacfwd(fitted)(0.0), (fitted(1e-10) - fitted(0.0)) / 1e-10, f64=1e-3)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_a_target_without_signal_is_at_the_boundary(value):
     fit = regjax.bayes_linear_fit(X, jnp.full(12, value), intercept=True)
@@ -32,11 +33,13 @@ def test_a_target_without_signal_is_at_the_boundary(value):
     assert_close(fit.params.intercept, value, scale=1.0, f32=1e-6)
 
 
+@pytest.mark.once
 def test_inference_of_negative_weights_is_nan_inside_jit():
     errors = jax.jit(lambda v: regjax.inference(X, y, regjax.ols(X, y), weights=v).standard_errors.coef)
     assert np.all(np.isnan(errors(V.at[0].set(-1.0))))
 
 
+@pytest.mark.once
 def test_an_indefinite_penalty_without_a_minimum_is_flagged():
     omega = jnp.diag(jnp.array([1.0, 1.0, -5.0]))
     assert not bool(regjax.tikhonov(X, y, 100.0, penalty=omega).converged)
@@ -45,6 +48,7 @@ def test_an_indefinite_penalty_without_a_minimum_is_flagged():
     )
 
 
+@pytest.mark.once
 def test_intercept_none_is_no_intercept():
     assert_close(regjax.ols(X, y, intercept=None).params, regjax.ols(X, y, intercept=False).params)  # pyright: ignore
 
@@ -79,6 +83,7 @@ def test_samples_of_a_process_that_knows_almost_everything_are_its_mean(kernel, 
     assert not np.any(nothing)
 
 
+@pytest.mark.once
 def test_left_out_predictions_of_a_weightless_sample_do_not_spoil_derivatives():
     x, v = jnp.linspace(0, 6, 12), jnp.ones(12).at[3].set(0.0)
 
@@ -91,6 +96,7 @@ def test_left_out_predictions_of_a_weightless_sample_do_not_spoil_derivatives():
     assert_close(slope(1.0, x, jnp.sin(x), v), alone, f32=1e-3)
 
 
+@pytest.mark.once
 def test_a_negative_amplitude_is_flagged_inside_jit():
     x = jnp.linspace(0, 6, 10)
     for fit in (regjax.kernel_ridge, regjax.gp):
@@ -147,6 +153,7 @@ def test_single_precision_comes_out_as_it_went_in():
         assert bool(fit.converged)
 
 
+@pytest.mark.once
 def test_robust_regression_of_nothing_is_nothing():
     for psi in ("huber", "bisquare"):
         fit = regjax.robust_regression(X, jnp.zeros(12), psi=psi)
@@ -162,12 +169,14 @@ def test_limits_are_kept_to_the_last_bit():
     assert_close(fit.params.coef, np.arange(6.0), f32=1e-4)
 
 
+@pytest.mark.once
 def test_tested_samples_without_weight_are_refused():
     with pytest.raises(ValueError, match="weights are zero for all samples that are tested"):
         regjax.holdout(X, y, regjax.losses.Squared(), regjax.penalties.L2(jnp.ones(2)), test=np.arange(12) < 2,
                        weights=(np.arange(12) >= 2).astype(float))  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("penalty", "bad"),
     [
@@ -186,6 +195,7 @@ def test_penalties_outside_of_their_domain_raise_and_are_flagged_inside_jit(pena
     assert Status(int(status(jnp.asarray(bad)))) == Status.INVALID
 
 
+@pytest.mark.once
 def test_an_infinite_total_variation_is_a_constant():
     fit = regjax.fit(X, y, regjax.losses.Squared(), regjax.penalties.TotalVariation(jnp.inf))
     one = regjax.ols(X.sum(1)[:, None], y)
@@ -198,6 +208,7 @@ def _one_sided(x, z):
     return jnp.maximum(0, 1 + x - z)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "fit",
     [
@@ -214,6 +225,7 @@ def test_a_kernel_that_is_not_symmetric_is_flagged(fit):
     assert Status(int(fit(x, jnp.sin(x)).status)) == Status.NOT_POSITIVE_DEFINITE
 
 
+@pytest.mark.once
 def test_kernel_fit_takes_a_positive_strength():
     x = jnp.linspace(0, 6, 12)
     fit = lambda lam: regjax.kernel_fit(  # noqa: E731
@@ -224,6 +236,7 @@ def test_kernel_fit_takes_a_positive_strength():
     assert Status(int(jax.jit(fit)(0.0).status)) == Status.INVALID
 
 
+@pytest.mark.once
 def test_strengths_at_the_end_of_the_search_are_said_to_be():
     x = jnp.linspace(0, 6, 20)
     kernels = [regjax.kernels.RBF(1.0), regjax.kernels.RBF(3.0)]
@@ -235,6 +248,7 @@ def test_strengths_at_the_end_of_the_search_are_said_to_be():
     assert found == {"signal": Status.CONVERGED, "exact": Status.BOUNDARY}
 
 
+@pytest.mark.once
 def test_a_weightless_sample_that_is_not_a_number_leaves_derivatives_finite():
     x, v = jnp.linspace(0, 6, 12).at[3].set(jnp.nan), jnp.ones(12).at[3].set(0.0)
     target = jnp.sin(jnp.linspace(0, 6, 12))
@@ -247,6 +261,7 @@ def test_a_weightless_sample_that_is_not_a_number_leaves_derivatives_finite():
     assert_close(jax.grad(error)(1.0, x, target, v), alone, f32=1e-3)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "penalty",
     [

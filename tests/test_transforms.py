@@ -121,6 +121,7 @@ def test_zero_weight_rows_have_no_influence(name, shape):
         assert_close(whole[: len(part)] if whole.shape != part.shape else whole, part, floor=floor)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @once_each
 def test_weights_equal_repeated_rows(name, shape):
@@ -135,6 +136,7 @@ def test_weights_equal_repeated_rows(name, shape):
     assert_close(jax.tree.leaves(weighted)[0], jax.tree.leaves(repeated)[0], f32=5e-3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @once_each
 def test_pytree_design_equals_matrix(name, shape):
@@ -157,6 +159,7 @@ def test_exports_for_accelerators(name, shape):
     assert exported.platforms == ("cuda", "tpu")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @once_each
 def test_nan_inside_jit_is_not_silent(name, shape):

@@ -90,6 +90,7 @@ def test_fit_maximises_the_evidence(shape):
     assert_close(solution.lam, np.exp(chosen[0] - chosen[1]))
 
 
+@pytest.mark.once
 def test_fit_per_target_and_its_boundary():
     X, Y, _ = problem(30, 4, targets=2)
     both = regjax.bayes_linear_fit(X, Y, intercept=True)
@@ -118,6 +119,7 @@ def test_grid_of_variances_is_one_eigendecomposition():
     assert_close(grid(noises, priors)[2, 1], evidence(2.0, 1.0))
 
 
+@pytest.mark.once
 def test_improper_prior_matrix_is_flagged():
     X, y, _ = problem(10, 2)
     solution = regjax.bayes_linear(X, y, 1.0, jnp.array([[1.0, 2.0], [2.0, 1.0]]))

@@ -106,6 +106,7 @@ def test_prostate_inference_equals_r():
     assert_close(result.t.coef, estimates[1:] / errors[1:], f32=1e-3)
 
 
+@pytest.mark.once
 def test_inference_with_weights_and_targets_equals_dense_formulas():
     X, Y, v = problem(20, 3, targets=2)
     v = v.at[4].set(0.0)
@@ -122,6 +123,7 @@ def test_inference_with_weights_and_targets_equals_dense_formulas():
     assert_close(alone.standard_errors.intercept, 0.0)
 
 
+@pytest.mark.once
 def test_tikhonov_says_the_same_in_four_ways():
     X, y, v = problem(20, 5)
     gamma = jnp.asarray(rng.normal(size=(3, 5)))
@@ -195,6 +197,7 @@ def test_gradient_descent_equals_iterating(shape, intercept):
     )
 
 
+@pytest.mark.once
 def test_gradient_descent_limits_and_statuses():
     X, y, _ = problem(7, 15)
     limit = regjax.max_step(X)
@@ -225,6 +228,7 @@ def test_condition_number():
     assert_close(regjax.condition_number(X, intercept=True), np.linalg.cond(X - X.mean(0)), f32=1e-3)
 
 
+@pytest.mark.once
 def test_labels_round_trip_and_classify():
     names = np.array(["cat", "dog", "eel"])[rng.integers(0, 3, size=60)]
     X = rng.normal(size=(60, 2)) + 4 * np.stack([names == "cat", names == "dog"], axis=1)

@@ -104,6 +104,7 @@ def test_no_exchange_of_one_column_lowers_the_loss():
         assert fits.objective[k - 1] <= least * (1 + 1e-12)
 
 
+@pytest.mark.once
 @every_solver
 def test_orthogonal_columns_are_chosen_by_their_correlation(solver):
     basis = np.linalg.qr(np.column_stack([np.ones(20), X]))[0][:, 1:]

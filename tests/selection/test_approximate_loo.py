@@ -64,6 +64,7 @@ def hessian(loss, y, eta):
     return np.diag(np.exp(eta))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("loss", [losses.Poisson(), losses.Multinomial()], ids=["poisson", "multinomial"])
 def test_is_one_newton_step_on_the_support(loss):
     """By numpy. The point need not be a minimum: only the slope of the sample that leaves makes the step."""
@@ -100,6 +101,7 @@ def test_is_one_newton_step_on_the_support(loss):
     assert_close(freedom, trace)
 
 
+@pytest.mark.once
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(20, 3), pytest.param((8, 12), marks=pytest.mark.slow)])
 def test_exact_for_quadratic_penalties(shape):
@@ -116,6 +118,7 @@ def test_exact_for_quadratic_penalties(shape):
     assert_close(special.mean, (np.asarray(y - special.predictions) ** 2 @ np.asarray(v)) / v.sum(), f32=1e-2)
 
 
+@pytest.mark.once
 def test_models_that_are_linear_in_y():
     X, y, v = problem(15, 2)
     lams = jnp.array([0.3, 3.0])

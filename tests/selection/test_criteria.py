@@ -52,6 +52,7 @@ def by_hand(X, residuals, v, k, gamma=0.5, active=0):
     return aic, aic + 2 * k * (k + 1) / (n - k - 1), bic, bic + 2 * gamma * np.log(comb(X.shape[1], active))
 
 
+@pytest.mark.once
 def test_least_squares_with_weights():
     X, y, v = (np.array(a) for a in problem(30, 4))
     v[3], y[3] = 0, np.nan
@@ -64,6 +65,7 @@ def test_least_squares_with_weights():
     assert int(found.num_samples) == 29
 
 
+@pytest.mark.once
 def test_along_a_path():
     X, y, _ = (np.array(a) for a in problem(30, 5))
     X[:, 4] = X[:, 3]

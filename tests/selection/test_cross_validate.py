@@ -68,6 +68,7 @@ def test_n_folds_are_exact_leave_one_out():
     assert_close(cv.mean, exact)
 
 
+@pytest.mark.once
 def test_weights_count_in_fit_and_score():
     X, y = small()
     ids = np.arange(40) % 4
@@ -79,6 +80,7 @@ def test_weights_count_in_fit_and_score():
     assert_close(cv.standard_error, less.standard_error)
 
 
+@pytest.mark.once
 def test_a_model_of_your_own():
     X, y = small()
     lams = jnp.array([0.5, 2.0])

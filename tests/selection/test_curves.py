@@ -25,6 +25,7 @@ def errors(X, y, v, train, test, lam):
     ]
 
 
+@pytest.mark.once
 def test_validation_curve():
     X, y, v = (np.array(a) for a in problem(20, 3))
     ids = np.arange(20) % 2
@@ -42,6 +43,7 @@ def test_validation_curve():
     assert curve.verdict == curve.verdicts[int(curve.best)]
 
 
+@pytest.mark.once
 def test_learning_curve_ends_at_the_fit_on_all_training_samples():
     X, y, v = (np.array(a) for a in problem(24, 3))
     v[5], y[5] = 0, np.nan

@@ -23,6 +23,7 @@ def ridge(X, y, v, lam):
     return mean_y - mean_x @ w, w
 
 
+@pytest.mark.once
 def test_is_the_fit_on_the_rest():
     X, y, v = (np.array(a) for a in problem(30, 3))
     test = np.arange(30) % 3 == 0

@@ -24,6 +24,7 @@ def lasso(X, y, v, lam):
     return w
 
 
+@pytest.mark.once
 def test_equals_a_loop():
     X, y, v = problem(20, 4)
     v = v.at[2].set(0.0)

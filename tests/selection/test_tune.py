@@ -18,6 +18,7 @@ def held_out(model):
     return jnp.mean((y[TEST] - model(X[TEST])) ** 2)
 
 
+@pytest.mark.once
 def test_one_strength_by_leave_one_out():
     def error(lam):
         return regjax.loo_score(X, y, lam)
@@ -70,6 +71,7 @@ def test_signs_pytrees_and_jit():
     assert int(regjax.tune(lambda a: (a - 2.0) ** 4, 1.0, max_iter=2).status) == Status.ITERATION_LIMIT
 
 
+@pytest.mark.once
 def test_descent_over_kinks():
     function = jax.value_and_grad(lambda x: jnp.abs(x[0]) + 3 * jnp.abs(x[1] - x[0]) + 0.5 * (x[2] - 1) ** 2)
     found = descend(function, jnp.array([2.0, -1.0, 5.0]), tol=0.0, max_iter=300)

@@ -99,6 +99,7 @@ def test_other_losses_and_penalties_reach_what_fit_finds(loss, target, penalty):
     assert relative_error(found.params.coef, exact.params.coef) < 1e-2
 
 
+@pytest.mark.once
 def test_losses_with_kinks_are_fitted_and_not_certified():
     found = regjax.sgd(X, y, Quantile(0.3), Zero(), step=lambda k: 0.02 / (1 + k / 20), num_epochs=400)
     exact = regjax.fit(X, y, Quantile(0.3), Zero())
@@ -110,6 +111,7 @@ def test_losses_with_kinks_are_fitted_and_not_certified():
 # as in a textbook
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("form", ["step", "optimizer"])
 def test_one_batch_of_all_is_gradient_descent(form):
     eta = 3e-3
@@ -266,6 +268,7 @@ def test_bad_numbers_inside_jit_are_a_status():
 # held-out samples and progress
 
 
+@pytest.mark.once
 def test_held_out_samples_end_the_run_and_choose_the_answer():
     wide, t, _ = standard(40, 30, 7, sparse=1, noise=6.0)
     train = jnp.arange(40) < 25
@@ -301,6 +304,7 @@ def test_progress_is_told_outside_of_jit_only(capsys):
 # any model
 
 
+@pytest.mark.once
 def test_a_linear_apply_is_the_linear_model():
     lam = 6.0
     exact = regjax.lasso(X, y, lam, weights=V)
@@ -319,6 +323,7 @@ def network(params, X):
     return jnp.tanh(X @ params["first"] + params["shift"]) @ params["second"]
 
 
+@pytest.mark.once
 def test_a_network_of_two_layers_with_penalised_leaves():
     rng = np.random.default_rng(0)
     init = {
@@ -361,6 +366,7 @@ def batches_of(n, p, size, seen, dtype="f8"):
         yield X, y
 
 
+@pytest.mark.once
 def test_a_stream_from_an_iterator_is_fitted_in_one_pass():
     n, p, seen = 50_000, 20, []
     solution = regjax.sgd(batches_of(n, p, 500, seen), None, Squared(), L2(1.0), total=n)
@@ -404,6 +410,7 @@ def test_a_million_rows_in_constant_memory():
     assert after - before < 50
 
 
+@pytest.mark.once
 def test_a_stream_that_can_be_read_again_is_certified():
     batches = [(X[i : i + 17], y[i : i + 17], V[i : i + 17]) for i in range(0, 60, 17)]
     batches.insert(2, (X[:3] * jnp.nan, y[:3], jnp.zeros(3)))
