@@ -25,6 +25,8 @@ from regjax.penalties import (
     Limited,
     LimitedBall,
     LimitedBlocks,
+    LimitedSlope,
+    LimitedVariation,
     MultiTask,
     NonNegative,
     PlusL2,
@@ -40,6 +42,7 @@ from tests.problems import assert_close, tolerance
 P = 12
 RNG = np.random.default_rng(0)
 FACTORS = np.where(np.arange(P) == 2, 0.0, np.where(np.arange(P) == 5, np.inf, RNG.uniform(0.5, 2.0, P)))
+LISTED = np.where((FACTORS == 0) | np.isinf(FACTORS), FACTORS, 1.0)
 LOWER = -RNG.uniform(0.2, 1.0, P) * (np.arange(P) % 3 != 0)
 UPPER = np.where(np.arange(P) % 4 == 0, np.inf, RNG.uniform(0.0, 1.5, P))
 GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4]
@@ -73,6 +76,14 @@ TABLE = {
     "SCAD": Row(SCAD, once=True),
     "Slope": Row(lambda c: Slope(c * DECAY)),
     "TotalVariation": Row(TotalVariation),
+    "Slope, factors": Row(lambda c: Slope(c * DECAY, LISTED), once=True),
+    "TotalVariation, factors": Row(lambda c: TotalVariation(c, FACTORS[:-1])),
+    "Limited Slope": Row(lambda c: LimitedSlope(Slope(c * DECAY, LISTED), -1.5, 1.5)),
+    "Limited Slope, one side": Row(lambda c: LimitedSlope(Slope(c * DECAY), 0.0), once=True),
+    "Limited TotalVariation": Row(
+        lambda c: LimitedVariation(TotalVariation(c, FACTORS[:-1]), -0.5, 1.5), has_strength=False
+    ),
+    "Limited TotalVariation, one side": Row(lambda c: LimitedVariation(TotalVariation(c), -0.5), once=True),
     "L1Ball": Row(lambda c: L1Ball(2 * c), has_strength=False),
     "L2Ball": Row(L2Ball, has_strength=False),
     "L1Ball, factors": Row(lambda c: L1Ball(2 * c, FACTORS), has_strength=False, once=True),

@@ -13,6 +13,7 @@ from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
 from regjax.penalties.nonconvex import MCP, SCAD
+from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.ravel import ravel_penalty
 
 P = TypeVar("P")
@@ -64,6 +65,12 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
     if "lams" in values:
         falling = f"lams must not increase, λ₁ ≥ λ₂ ≥ …, got {values['lams']}"
         yield lambda a: jnp.all(a[1:] <= a[:-1]), (values["lams"],), falling
+    if isinstance(penalty, Slope) and "factors" in values:
+        known = (
+            "factors of Slope must be 0, 1 or inf, since the prox of a reweighted sorted norm has no known form; "
+            f"got {values['factors']}"
+        )
+        yield lambda a: jnp.all((a == 0) | (a == 1) | jnp.isinf(a)), (values["factors"],), known
     if isinstance(penalty, MCP | SCAD):
         least, gamma = penalty.least_gamma, values["gamma"]
         yield lambda a: jnp.all(a > least), (gamma,), f"gamma must be above {least}, got {gamma}"
@@ -96,6 +103,9 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
         elif isinstance(penalty, MultiTask):
             size, what = num_columns, "one per row"
             takes = [(), (size, 1)] if trailing else [(), (size,)]
+        elif isinstance(penalty, TotalVariation) and name == "factors":
+            size, what = num_columns - 1, "one per difference of neighbours"
+            takes = [(), (size,)]
         elif name == "lams":
             size, what = num_columns, "one per coefficient"
             takes = [(size,), (size, *trailing)]

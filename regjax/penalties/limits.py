@@ -7,7 +7,11 @@ from regjax.penalties.balls import Ball, LimitedBall
 from regjax.penalties.blocks import Blocks
 from regjax.penalties.elementwise import Limited
 from regjax.penalties.limited_blocks import LimitedBlocks
+from regjax.penalties.limited_ordered import LimitedSlope, LimitedVariation
+from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.sums import PlusL2
+
+_KINDS = {Blocks: LimitedBlocks, Ball: LimitedBall, Slope: LimitedSlope, TotalVariation: LimitedVariation}
 
 
 def limit(penalty: Any, lower: Any, upper: Any) -> Any:
@@ -15,17 +19,17 @@ def limit(penalty: Any, lower: Any, upper: Any) -> Any:
 
     Args:
         penalty: a sum over single coefficients (`Limited`), norms of groups (`LimitedBlocks`), a ball (`LimitedBall`),
-            or one of these and a ridge (`PlusL2`).
-        lower, upper: scalars, (p,), or arrays that broadcast against w.
+            `Slope` (`LimitedSlope`), `TotalVariation` (`LimitedVariation`), or one of these and a ridge (`PlusL2`).
+        lower, upper: scalars, (p,), or arrays that broadcast against w; for the last two the same for all coefficients.
     """
     if isinstance(penalty, PlusL2):
         return replace(penalty, penalty=limit(penalty.penalty, lower, upper))
     if penalty.separable:
         return Limited(penalty, lower, upper)
-    for kind, limited in ((Blocks, LimitedBlocks), (Ball, LimitedBall)):
+    for kind, limited in _KINDS.items():
         if isinstance(penalty, kind):
             return limited(penalty, lower, upper)
     raise ValueError(
-        "lower and upper take a penalty of single coefficients or of groups, or a ball, such as L1, Group or L1Ball, "
-        f"not {type(penalty).__name__}"
+        "lower and upper take a penalty of single coefficients or of groups, a ball, Slope or TotalVariation, not "
+        f"{type(penalty).__name__}"
     )
