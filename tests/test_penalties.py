@@ -35,7 +35,11 @@ from regjax.penalties import (
     Tikhonov,
     TotalVariation,
     Zero,
+    is_valid,
+    limit,
     ravel_penalty,
+    scale_strengths,
+    strength_axes,
 )
 from tests.problems import assert_close, tolerance
 
@@ -83,7 +87,9 @@ TABLE = {
     "Limited TotalVariation": Row(
         lambda c: LimitedVariation(TotalVariation(c, FACTORS[:-1]), -0.5, 1.5), has_strength=False
     ),
-    "Limited TotalVariation, one side": Row(lambda c: LimitedVariation(TotalVariation(c), -0.5), once=True),
+    "Limited TotalVariation, one side": Row(
+        lambda c: LimitedVariation(TotalVariation(c), -0.5), has_strength=False, once=True
+    ),
     "L1Ball": Row(lambda c: L1Ball(2 * c), has_strength=False),
     "L2Ball": Row(L2Ball, has_strength=False),
     "L1Ball, factors": Row(lambda c: L1Ball(2 * c, FACTORS), has_strength=False, once=True),
@@ -556,6 +562,9 @@ EXCLUDED = np.where(np.isinf(FACTORS), 0, np.inf)
         (MultiTask(0.5), Group(0.5, range(P))),
         (Limited(Box(-1.0, 2.0), -2.0, 1.0), Box(-1.0, 1.0)),
         (L2(0.5, FACTORS), Limited(L2(0.5, FINITE), -EXCLUDED, EXCLUDED)),
+        (PlusL2(L1(0.5), np.full(P, 0.4)), ElasticNet(0.5, 0.4)),
+        (LimitedVariation(TotalVariation(0.5)), TotalVariation(0.5)),
+        (LimitedSlope(Slope(0.5 * np.ones(P), LISTED), 0.0, 1.0), Limited(L1(0.5, LISTED), 0.0, 1.0)),
     ],
 )
 def test_special_cases_agree(one, other):
@@ -691,6 +700,21 @@ def test_groups_are_any_sequence_and_part_of_the_structure():
     assert jax.tree.structure(Group(1.0, [0, 1, 1])) != trees[0]
 
 
+@pytest.mark.once
+def test_rules_and_axes_of_penalties_within_limits():
+    known = jax.jit(jax.vmap(lambda a: [is_valid(penalty) for penalty in (
+        Slope(jnp.ones(2), jnp.array([0.0, a])),
+        limit(TotalVariation(1.0), jnp.array([-1.0, -a]), jnp.inf),
+        limit(Slope(jnp.ones(2)), -a, 1.0),
+        limit(L1Ball(1.0, jnp.array([1.0, a])), 0.0, jnp.inf),
+    )]))(jnp.array([1.0, 2.0, jnp.nan]))  # fmt: skip
+    assert [valid.tolist() for valid in known] == 3 * [[True, False, False]] + [[True, True, False]]
+    axes = strength_axes(limit(L1Ball(jnp.ones(4), jnp.ones(3)), -jnp.ones(3), 1.0))
+    assert (axes.penalty.radius, axes.penalty.factors, axes.lower) == (0, None, None)
+    assert float(scale_strengths(limit(TotalVariation(2.0), -1.0, 1.0), 3.0).penalty.lam) == 6
+    assert scale_strengths(limit(L2Ball(2.0), -1.0, 1.0), 3.0).penalty.radius == 2.0
+
+
 DESIGN = {"age": jnp.ones(4), "genes": jnp.ones((4, 2))}
 
 
@@ -712,6 +736,7 @@ def test_ravel_penalty():
     nested = ravel_penalty(Limited(L1(blocks), {"age": -1.0, "genes": -jnp.inf}), structure)
     assert_close(nested.penalty.lam, flat)
     assert nested.lower.tolist() == [-1.0, -jnp.inf, -jnp.inf]
+    assert_close(ravel_penalty(LimitedBall(L2Ball(1.0, blocks)), structure).penalty.factors, flat)
     assert ravel_penalty(Group(1, [0, 0, 1]), structure).groups == (0, 0, 1)
     assert ravel_penalty(L1([0.1, 0.2, 0.3]), matrix).lam.shape == (3,)
     # a prefix goes through transformations

@@ -71,7 +71,7 @@ class Ball(ByCoefficient):
             return ball.room(ball.charged(price).prox(w, 1.0))
 
         nothing = jnp.zeros_like(self._radius(w))
-        price = bisect(lambda price: room(price) < 0, nothing, fixed._unlimited().price(at))
+        price = sum(bisect(lambda price: room(price) < 0, nothing, fixed._unlimited().price(at))) / 2
         slope = jax.jvp(room, (price,), (jnp.ones_like(price),))[1]
         move = jnp.where(slope > 0, room(price, self, w) / jnp.where(slope > 0, slope, 1), 0)
         return self.charged(jnp.where(room(nothing) < 0, jnp.maximum(price - move, 0), 0)).prox(w, 1.0)
@@ -321,7 +321,7 @@ class LimitedBall(Ball):
 
         nothing = jnp.zeros_like(self._radius(z))
         most = fixed._unlimited().price(z)
-        return jnp.where(beyond(nothing) | jnp.isnan(most), bisect(beyond, nothing, most), 0)
+        return jnp.where(beyond(nothing) | jnp.isnan(most), bisect(beyond, nothing, most)[1], 0)
 
     def _unlimited(self) -> Ball:
         return self.penalty._unlimited()

@@ -69,8 +69,8 @@ def misalignment(
     return norm_w * norm_z * norms(divide(w, expand(norm_w)) - divide(z, expand(norm_z))) ** 2 / 2
 
 
-def bisect(below: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """The first point at which `below` no longer holds, to the last digit of an interval of length one."""
+def bisect(below: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
+    """Where `below` holds last, and where it no longer does: neighbours, in an interval of length one."""
 
     def halve(_, bounds):
         low, high = bounds
@@ -78,7 +78,7 @@ def bisect(below: Callable[[Array], Array], low: Array, high: Array) -> Array:
         left = below(middle)
         return jnp.where(left, middle, low), jnp.where(left, high, middle)
 
-    return lax.fori_loop(0, 60, halve, (low, high))[1]
+    return lax.fori_loop(0, 60, halve, (low, high))
 
 
 def over_columns(fun: Callable[..., Any], *args: Array) -> Any:

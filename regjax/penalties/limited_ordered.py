@@ -153,7 +153,7 @@ class LimitedVariation(LimitedOrder):
         >>> import jax.numpy as jnp
         >>> from regjax.penalties import TotalVariation
         >>> print(LimitedVariation(TotalVariation(1.0), 0.0, 4.0).prox(jnp.array([-2.0, 1.0, 5.0, 6.0]), 1.0))
-        [0. 0. 4. 4.]
+        [0. 1. 4. 4.]
     """
 
     penalty: Any
@@ -213,7 +213,7 @@ class LimitedVariation(LimitedOrder):
         most = jnp.sum(jnp.abs(fixed[1])) / jnp.min(jnp.where(charges > 0, charges, jnp.inf), initial=jnp.inf)
         slip = jnp.max(self._slip(fixed[1]))
         most = jnp.where(most > 0, most, 1)
-        g = bisect(lambda g: over(g, *fixed) > slip, jnp.zeros_like(most), most)
+        _, g = bisect(lambda g: over(g, *fixed) > slip, jnp.zeros_like(most), most)
         slope = jax.jvp(lambda g: over(g, *fixed), (g,), (jnp.ones_like(g),))[1]
         g = g - jnp.where(slope < 0, over(g, penalty, z) / jnp.where(slope < 0, slope, 1), 0)  # with a derivative
         holds = over(0 * most, *fixed) <= slip

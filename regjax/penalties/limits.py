@@ -3,11 +3,15 @@
 from dataclasses import replace
 from typing import Any
 
+import jax.numpy as jnp
+
+from regjax.core.checks import require
 from regjax.penalties.balls import Ball, LimitedBall
 from regjax.penalties.blocks import Blocks
+from regjax.penalties.check import check_rules
 from regjax.penalties.elementwise import Limited
 from regjax.penalties.limited_blocks import LimitedBlocks
-from regjax.penalties.limited_ordered import LimitedSlope, LimitedVariation
+from regjax.penalties.limited_ordered import LimitedOrder, LimitedSlope, LimitedVariation
 from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.sums import PlusL2
 
@@ -28,8 +32,25 @@ def limit(penalty: Any, lower: Any, upper: Any) -> Any:
         return Limited(penalty, lower, upper)
     for kind, limited in _KINDS.items():
         if isinstance(penalty, kind):
-            return limited(penalty, lower, upper)
+            within = limited(penalty, lower, upper)
+            check_rules(within)
+            return within
     raise ValueError(
         "lower and upper take a penalty of single coefficients or of groups, a ball, Slope or TotalVariation, not "
         f"{type(penalty).__name__}"
     )
+
+
+def check_scaled(penalty: Any) -> None:
+    """Raise `ValueError` where standardised columns would give one limit a different size for each coefficient."""
+    if isinstance(penalty, PlusL2):
+        return check_scaled(penalty.penalty)
+    if isinstance(penalty, LimitedOrder):
+        name = type(penalty.penalty).__name__
+        require(
+            lambda lower, upper: jnp.all((lower == 0) | jnp.isinf(lower)) & jnp.all((upper == 0) | jnp.isinf(upper)),
+            penalty.lower,
+            penalty.upper,
+            message=f"lower and upper of {name} must be the same for all coefficients, which standardize=True would "
+            f"undo: it takes 0 and inf, got {penalty.lower} and {penalty.upper}",
+        )
