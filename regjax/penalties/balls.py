@@ -71,7 +71,8 @@ class Ball(ByCoefficient):
             return ball.room(ball.charged(price).prox(w, 1.0))
 
         nothing = jnp.zeros_like(self._radius(w))
-        price = sum(bisect(lambda price: room(price) < 0, nothing, fixed._unlimited().price(at))) / 2
+        low, high = bisect(lambda price: room(price) < 0, nothing, fixed._unlimited().price(at))
+        price = (low + high) / 2
         slope = jax.jvp(room, (price,), (jnp.ones_like(price),))[1]
         move = jnp.where(slope > 0, room(price, self, w) / jnp.where(slope > 0, slope, 1), 0)
         return self.charged(jnp.where(room(nothing) < 0, jnp.maximum(price - move, 0), 0)).prox(w, 1.0)

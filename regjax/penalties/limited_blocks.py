@@ -86,7 +86,8 @@ class LimitedBlocks(ByCoefficient):
 
         fixed = lax.stop_gradient((excess, threshold, parts))
         one = jnp.ones_like(fixed[1])
-        s = sum(bisect(lambda s: surplus(s, *fixed) > 0, jnp.zeros_like(one), one)) / 2
+        low, high = bisect(lambda s: surplus(s, *fixed) > 0, jnp.zeros_like(one), one)
+        s = (low + high) / 2
         # a last step of Newton's method has the derivative of the root
         inner = (parts.lower < self._expand(s) * excess) & (self._expand(s) * excess < parts.upper)
         point = parts.clip(self._expand(s) * excess)
@@ -192,7 +193,8 @@ class LimitedBlocks(ByCoefficient):
             return self._norms(parts.clip(self._expand(tau) * excess)) > tau * parts.kappa
 
         low, high = (jnp.log(jnp.where(active & ~pinned, end, 1)) for end in (smallest, largest))
-        tau = jnp.exp(sum(bisect(before, low, high)) / 2)
+        low, high = bisect(before, low, high)
+        tau = jnp.exp((low + high) / 2)
         best = parts.clip(self._expand(jnp.where(active, tau, 0)) * excess)
         at_limits = jnp.where(jnp.isinf(reach), 0, jnp.sign(excess) * jnp.where(jnp.isinf(reach), 0, reach))
         best = jnp.where(self._expand(pinned), at_limits, best)
