@@ -78,10 +78,8 @@ TABLE = {
     "MultiTask": Row(lambda c: MultiTask(c, FACTORS), per_column=False),
     "MCP": Row(lambda c: MCP(c, 2.0, FACTORS)),
     "SCAD": Row(SCAD, once=True),
-    "Slope": Row(lambda c: Slope(c * DECAY)),
-    "TotalVariation": Row(TotalVariation),
-    "Slope, factors": Row(lambda c: Slope(c * DECAY, LISTED), once=True),
-    "TotalVariation, factors": Row(lambda c: TotalVariation(c, FACTORS[:-1])),
+    "Slope": Row(lambda c: Slope(c * DECAY, LISTED)),
+    "TotalVariation": Row(lambda c: TotalVariation(c, FACTORS[:-1])),
     "Limited Slope": Row(lambda c: LimitedSlope(Slope(c * DECAY, LISTED), -1.5, 1.5)),
     "Limited Slope, one side": Row(lambda c: LimitedSlope(Slope(c * DECAY), 0.0), once=True),
     "Limited TotalVariation": Row(
@@ -90,10 +88,9 @@ TABLE = {
     "Limited TotalVariation, one side": Row(
         lambda c: LimitedVariation(TotalVariation(c), -0.5), has_strength=False, once=True
     ),
-    "L1Ball": Row(lambda c: L1Ball(2 * c), has_strength=False),
+    "L1Ball": Row(lambda c: L1Ball(2 * c, FACTORS), has_strength=False),
     "L2Ball": Row(L2Ball, has_strength=False),
-    "L1Ball, factors": Row(lambda c: L1Ball(2 * c, FACTORS), has_strength=False, once=True),
-    "L2Ball, factors": Row(lambda c: L2Ball(c, FACTORS), has_strength=False),
+    "L2Ball, factors": Row(lambda c: L2Ball(c, FACTORS), has_strength=False, once=True),
     "Limited L1Ball": Row(lambda c: LimitedBall(L1Ball(2 * c, FACTORS), LOWER, UPPER), has_strength=False),
     "Limited L2Ball": Row(lambda c: LimitedBall(L2Ball(c, FACTORS), LOWER, UPPER), has_strength=False, once=True),
     "Box": Row(lambda c: Box(-c, jnp.where(UPPER < 1, UPPER + 0.1, jnp.inf)), has_strength=False),

@@ -136,6 +136,7 @@ def check(name, loss, y, slopes):
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_squares_within_limits(name):
     check(name, Squared(), Y, lambda y, eta: eta - y)
