@@ -198,9 +198,30 @@ G = (0, 0, 1)
         (lambda: regjax.fit(X, y, Squared(), 3.0), "penalty must be a penalty of regjax.penalties.*got 3"),
         (lambda: regjax.fit(X, y, Squared(), penalties.L1), "penalty must be a penalty of regjax.penalties"),
         (
-            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=0.0),
-            "lower and upper take a penalty",
+            lambda: regjax.fit(X, y, Squared(), penalties.Tikhonov(1.0, jnp.eye(3)), lower=0.0),
+            "lower and upper take a penalty .* not Tikhonov",
         ),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=-jnp.arange(3.0)),
+            "lower and upper of TotalVariation must be the same for all coefficients",
+        ),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=-1.0, standardize=True),
+            "which standardize=True would",
+        ),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=-1.0, upper=2.0),
+            "lower and upper of Slope must be -c or 0 and c or 0",
+        ),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3), jnp.array([0.0, 2.0, 1.0]))),
+            "factors of Slope must be 0, 1 or inf",
+        ),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0, jnp.ones(3))),
+            r"factors has shape \(3,\): it takes a scalar or one per difference of neighbours, \(2,\)",
+        ),
+        (lambda: regjax.fit(X, y, Squared(), penalties.L2Ball(1.0, -jnp.ones(3))), "factors must be non-negative"),
         (lambda: regjax.fit(X, y, Squared(), penalties.L1Ball(-1.0)), "radius must be non-negative"),
         (lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.arange(3.0))), "lams must not increase"),
         (lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(2))), r"lams has shape \(2,\)"),

@@ -23,7 +23,10 @@ from regjax.penalties import (
     L1Ball,
     L2Ball,
     Limited,
+    LimitedBall,
     LimitedBlocks,
+    LimitedSlope,
+    LimitedVariation,
     MultiTask,
     NonNegative,
     PlusL2,
@@ -32,13 +35,18 @@ from regjax.penalties import (
     Tikhonov,
     TotalVariation,
     Zero,
+    is_valid,
+    limit,
     ravel_penalty,
+    scale_strengths,
+    strength_axes,
 )
 from tests.problems import assert_close, tolerance
 
 P = 12
 RNG = np.random.default_rng(0)
 FACTORS = np.where(np.arange(P) == 2, 0.0, np.where(np.arange(P) == 5, np.inf, RNG.uniform(0.5, 2.0, P)))
+LISTED = np.where((FACTORS == 0) | np.isinf(FACTORS), FACTORS, 1.0)
 LOWER = -RNG.uniform(0.2, 1.0, P) * (np.arange(P) % 3 != 0)
 UPPER = np.where(np.arange(P) % 4 == 0, np.inf, RNG.uniform(0.0, 1.5, P))
 GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4]
@@ -70,10 +78,21 @@ TABLE = {
     "MultiTask": Row(lambda c: MultiTask(c, FACTORS), per_column=False),
     "MCP": Row(lambda c: MCP(c, 2.0, FACTORS)),
     "SCAD": Row(SCAD, once=True),
-    "Slope": Row(lambda c: Slope(c * DECAY)),
-    "TotalVariation": Row(TotalVariation),
-    "L1Ball": Row(lambda c: L1Ball(2 * c), has_strength=False),
+    "Slope": Row(lambda c: Slope(c * DECAY, LISTED)),
+    "TotalVariation": Row(lambda c: TotalVariation(c, FACTORS[:-1])),
+    "Limited Slope": Row(lambda c: LimitedSlope(Slope(c * DECAY, LISTED), -1.5, 1.5)),
+    "Limited Slope, one side": Row(lambda c: LimitedSlope(Slope(c * DECAY), 0.0), once=True),
+    "Limited TotalVariation": Row(
+        lambda c: LimitedVariation(TotalVariation(c, FACTORS[:-1]), -0.5, 1.5), has_strength=False
+    ),
+    "Limited TotalVariation, one side": Row(
+        lambda c: LimitedVariation(TotalVariation(c), -0.5), has_strength=False, once=True
+    ),
+    "L1Ball": Row(lambda c: L1Ball(2 * c, FACTORS), has_strength=False),
     "L2Ball": Row(L2Ball, has_strength=False),
+    "L2Ball, factors": Row(lambda c: L2Ball(c, FACTORS), has_strength=False, once=True),
+    "Limited L1Ball": Row(lambda c: LimitedBall(L1Ball(2 * c, FACTORS), LOWER, UPPER), has_strength=False),
+    "Limited L2Ball": Row(lambda c: LimitedBall(L2Ball(c, FACTORS), LOWER, UPPER), has_strength=False, once=True),
     "Box": Row(lambda c: Box(-c, jnp.where(UPPER < 1, UPPER + 0.1, jnp.inf)), has_strength=False),
     "Box without 0": Row(lambda c: Box(0.5 * c, 2.0), has_strength=False, once=True),
     "NonNegative": Row(lambda c: NonNegative(), has_strength=False, once=True),
@@ -298,7 +317,7 @@ def test_tangent_is_an_orthogonal_projection_along_which_the_penalty_is_smooth(n
     T = call(name, np.broadcast_to(u, basis.shape), basis)["tangent"].reshape(u.size, u.size)
     assert_close(T, T.T, f32=1e-5)
     assert_close(T @ T, T, f32=1e-5)
-    if name == "L2Ball":
+    if "L2Ball" in name:
         return  # its surface is curved
     direction = call(name, f["u"], draws(5, SHAPE, seed=8))["tangent"]
     h = tolerance(1e-5, 1e-3)
@@ -540,6 +559,9 @@ EXCLUDED = np.where(np.isinf(FACTORS), 0, np.inf)
         (MultiTask(0.5), Group(0.5, range(P))),
         (Limited(Box(-1.0, 2.0), -2.0, 1.0), Box(-1.0, 1.0)),
         (L2(0.5, FACTORS), Limited(L2(0.5, FINITE), -EXCLUDED, EXCLUDED)),
+        (PlusL2(L1(0.5), np.full(P, 0.4)), ElasticNet(0.5, 0.4)),
+        (LimitedVariation(TotalVariation(0.5)), TotalVariation(0.5)),
+        (LimitedSlope(Slope(0.5 * np.ones(P), LISTED), 0.0, 1.0), Limited(L1(0.5, LISTED), 0.0, 1.0)),
     ],
 )
 def test_special_cases_agree(one, other):
@@ -675,6 +697,21 @@ def test_groups_are_any_sequence_and_part_of_the_structure():
     assert jax.tree.structure(Group(1.0, [0, 1, 1])) != trees[0]
 
 
+@pytest.mark.once
+def test_rules_and_axes_of_penalties_within_limits():
+    known = jax.jit(jax.vmap(lambda a: [is_valid(penalty) for penalty in (
+        Slope(jnp.ones(2), jnp.array([0.0, a])),
+        limit(TotalVariation(1.0), jnp.array([-1.0, -a]), jnp.inf),
+        limit(Slope(jnp.ones(2)), -a, 1.0),
+        limit(L1Ball(1.0, jnp.array([1.0, a])), 0.0, jnp.inf),
+    )]))(jnp.array([1.0, 2.0, jnp.nan]))  # fmt: skip
+    assert [valid.tolist() for valid in known] == 3 * [[True, False, False]] + [[True, True, False]]
+    axes = strength_axes(limit(L1Ball(jnp.ones(4), jnp.ones(3)), -jnp.ones(3), 1.0))
+    assert (axes.penalty.radius, axes.penalty.factors, axes.lower) == (0, None, None)
+    assert float(scale_strengths(limit(TotalVariation(2.0), -1.0, 1.0), 3.0).penalty.lam) == 6
+    assert scale_strengths(limit(L2Ball(2.0), -1.0, 1.0), 3.0).penalty.radius == 2.0
+
+
 DESIGN = {"age": jnp.ones(4), "genes": jnp.ones((4, 2))}
 
 
@@ -696,6 +733,7 @@ def test_ravel_penalty():
     nested = ravel_penalty(Limited(L1(blocks), {"age": -1.0, "genes": -jnp.inf}), structure)
     assert_close(nested.penalty.lam, flat)
     assert nested.lower.tolist() == [-1.0, -jnp.inf, -jnp.inf]
+    assert_close(ravel_penalty(LimitedBall(L2Ball(1.0, blocks)), structure).penalty.factors, flat)
     assert ravel_penalty(Group(1, [0, 0, 1]), structure).groups == (0, 0, 1)
     assert ravel_penalty(L1([0.1, 0.2, 0.3]), matrix).lam.shape == (3,)
     # a prefix goes through transformations

@@ -21,7 +21,7 @@ from regjax.models.penalized import squares, worst
 from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Penalty, Tikhonov, Zero, check_penalty, is_valid, limit
-from regjax.penalties.blocks import Blocks
+from regjax.penalties.limits import check_scaled
 from regjax.solvers.any_loss import resolve_loss
 from regjax.solvers.certificate import null_pull
 from regjax.solvers.manifold import drift
@@ -61,7 +61,8 @@ def fit(
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.
         offset: o, of the shape of y; 0 if None.
-        lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None.
+        lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None. Those of
+            `Slope` and `TotalVariation` are the same for all coefficients, `Tikhonov` takes none.
         intercept: whether b, unpenalised, is fitted.
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.
@@ -100,11 +101,9 @@ def fit(
     coef_shape = (samples.X.shape[1], 1 if samples.single else samples.Y.shape[1])
     matrix_penalty = check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
     limits = check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
-    if limits is not None and not (matrix_penalty.separable or isinstance(matrix_penalty, Blocks)):
-        raise ValueError(
-            "lower and upper take a penalty of single coefficients or of groups, such as L1 or Group, not "
-            f"{type(penalty).__name__}"
-        )
+    bounded = matrix_penalty if limits is None else limit(matrix_penalty, *limits)
+    if standardize and limits is not None:
+        check_scaled(bounded)
     start = jnp.zeros(coef_shape, samples.X.dtype)
     if init is not None:
         start = samples.structure.ravel(init, trailing, "init").astype(start.dtype).reshape(coef_shape)
@@ -113,7 +112,6 @@ def fit(
     goal = check_strength("tol", (1e-10 if dtype == jnp.float64 else 1e-5) if tol is None else tol, dtype)
     if max_iter is not None and (not isinstance(max_iter, int | np.integer) or max_iter < 1):
         raise ValueError(f"max_iter takes an integer, at least 1, or None for the solver's own limit, got {max_iter!r}")
-    bounded = matrix_penalty if limits is None else limit(matrix_penalty, *limits)
     if squared:
         coef, b, *rest = _fit(
             samples.X, samples.Y, samples.weights, matrix_penalty, limits, start, goal,

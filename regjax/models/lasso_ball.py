@@ -16,7 +16,7 @@ from regjax.models.penalized import worst
 from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import Linear, check_samples
 from regjax.models.sparse import lasso
-from regjax.penalties import L1, check_penalty
+from regjax.penalties import L1, L1Ball, check_penalty
 from regjax.solvers.minimize import Solver
 
 
@@ -104,11 +104,12 @@ def _ball(X: Array, weights, y: Array, radius: Array, lane, *, intercept, standa
 
     # with limits or excluded columns least squares is the lasso at λ = 0; without, the solution of least norm
     free = at(0.0) if where else ols(X, y, weights=weights, intercept=intercept)
-    sizes = _sizes(X, y, weights, lane.get("factors"), intercept, standardize)
+    scale = prepare(X, y[:, None], weights, L1(1.0), None, intercept, standardize)[2]
+    ball = L1Ball(radius, lane.get("factors"))
     top = lam_max(X, y, weights=weights, intercept=intercept, standardize=standardize, **where)
 
     def norm(params):
-        return jnp.sum(sizes * jnp.abs(params.coef))
+        return ball.norm(scale * params.coef)
 
     inside = norm(free.params) <= radius
 
@@ -117,7 +118,7 @@ def _ball(X: Array, weights, y: Array, radius: Array, lane, *, intercept, standa
     # The path is linear here, so a last Newton step is exact; the derivatives of λ and w in data and radius flow
     # through it.
     (params, edge), (move, _) = jax.jvp(lambda lam: _split(at(lam)), (lam,), (jnp.ones_like(lam),))
-    slope = jnp.sum(sizes * jnp.sign(params.coef) * move.coef)
+    slope = jax.jvp(norm, (params,), (move,))[1]
     held = ~inside & (slope < 0) & (radius > 0)
     step = jnp.where(held, (radius - norm(params)) / jnp.where(held, lax.stop_gradient(slope), 1), 0)
     params = jax.tree.map(lambda a, b: a + step * lax.stop_gradient(b), params, move)
@@ -143,12 +144,6 @@ def _ball(X: Array, weights, y: Array, radius: Array, lane, *, intercept, standa
 def _split(solution: Solution) -> tuple[Linear, Solution]:
     """The model, and what is not differentiated."""
     return solution.params, lax.stop_gradient(solution)
-
-
-def _sizes(X, y, weights, factors, intercept: bool, standardize: bool) -> Array:
-    """What the norm multiplies |wⱼ| with (p,); 0 for an excluded column, whose coefficient is 0."""
-    _, _, scale = prepare(X, y[:, None], weights, L1(1.0), None, intercept, standardize)
-    return scale if factors is None else scale * jnp.where(jnp.isinf(factors), 0, factors)
 
 
 def _find(norm_at, radius: Array, top: Array, inside: Array) -> tuple[Array, Array]:

@@ -3,11 +3,13 @@
 Objectives are sums over samples: the lasso is ½‖y − Xw‖² + λ‖w‖₁ with `L1(lam)`. `Penalty` says what a penalty can do.
 """
 
-from regjax.penalties.balls import L1Ball, L2Ball
+from regjax.penalties.balls import L1Ball, L2Ball, LimitedBall
 from regjax.penalties.blocks import Group, MultiTask, SparseGroup
 from regjax.penalties.check import check_penalty, is_valid, scale_strengths, strength_axes
 from regjax.penalties.elementwise import L1, L2, Box, ElasticNet, Limited, NonNegative, Zero
-from regjax.penalties.limited_blocks import LimitedBlocks, limit
+from regjax.penalties.limited_blocks import LimitedBlocks
+from regjax.penalties.limited_ordered import LimitedSlope, LimitedVariation
+from regjax.penalties.limits import limit
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.protocol import Penalty
@@ -26,7 +28,10 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "Limited",
+    "LimitedBall",
     "LimitedBlocks",
+    "LimitedSlope",
+    "LimitedVariation",
     "MultiTask",
     "NonNegative",
     "Penalty",

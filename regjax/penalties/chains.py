@@ -1,4 +1,4 @@
-r"""Sequences with few jumps: the minimiser of ½‖u − y‖² + Σⱼ α(uⱼ₊₁ − uⱼ)₊ + β(uⱼ − uⱼ₊₁)₊.
+r"""Sequences with few jumps: the minimiser of ½‖u − y‖² + Σⱼ αⱼ(uⱼ₊₁ − uⱼ)₊ + βⱼ(uⱼ − uⱼ₊₁)₊.
 
 α = β is total variation; α = ∞, β = 0 is the regression on non-increasing sequences. The minimiser is constant on
 blocks, and where its jumps are decides everything: a block's value is the mean of its data, moved by its two jumps.
@@ -15,16 +15,16 @@ def jumps(y: Array, rise: ArrayLike, fall: ArrayLike) -> Array:
     r"""The signs of uⱼ₊₁ − uⱼ at the minimiser u, int8 (p − 1,). Not differentiable.
 
     Divide and conquer over levels. For a block and a level c, whether u > c is a binary problem on the chain,
-    min over x ∈ {0, 1}ᵖ of Σ (c − yⱼ)xⱼ + Σ α[xⱼ < xⱼ₊₁] + β[xⱼ > xⱼ₊₁]. At the block's own mean all 0 and all 1 cost
+    min over x ∈ {0, 1}ᵖ of Σ (c − yⱼ)xⱼ + Σ αⱼ[xⱼ < xⱼ₊₁] + βⱼ[xⱼ > xⱼ₊₁]. At the block's own mean all 0 and all 1 cost
     the same; if no other x costs less the block is constant, else it is cut where x changes. A cut edge has a known
     sign, so that its cost is linear. All blocks are treated at once, in about log₂(number of blocks) rounds.
 
-    With mⱼ the cost of xⱼ = 1 over that of xⱼ = 0, given the best x before, mⱼ₊₁ = clip(mⱼ, −β, α) + c − yⱼ₊₁: a
+    With mⱼ the cost of xⱼ = 1 over that of xⱼ = 0, given the best x before, mⱼ₊₁ = clip(mⱼ, −βⱼ, αⱼ) + c − yⱼ₊₁: a
     composition of shifts and clips, which are closed under composition, so that doubling finds every mⱼ.
 
     Args:
         y: (p,), finite.
-        rise: α ≥ 0, a scalar, perhaps inf. fall: β ≥ 0. With NaN anywhere there are no jumps.
+        rise: α ≥ 0, a scalar or (p − 1,), perhaps inf. fall: β ≥ 0. With NaN anywhere there are no jumps.
 
     References:
         Hochbaum, An efficient algorithm for image segmentation, Markov random fields and related problems, JACM 48
@@ -43,7 +43,7 @@ def jumps(y: Array, rise: ArrayLike, fall: ArrayLike) -> Array:
         joined = signs == 0
         low, high = (jnp.append(jnp.where(joined, bound, 0), 0) for bound in bounds)
         shift = level - moved
-        before = jnp.append(0, _compose_all(shift, low, high)[:-1])
+        before = jnp.append(0, compose_all(shift, low, high)[:-1])
         cost = before + shift
         slip = 8 * eps * (jnp.abs(cost) + jnp.abs(moved) + jnp.abs(level))
         ends = jnp.append(~joined, True)
@@ -57,7 +57,7 @@ def jumps(y: Array, rise: ArrayLike, fall: ArrayLike) -> Array:
     return lax.while_loop(lambda carry: carry[1], cut, (jnp.zeros(p - 1, jnp.int8), True))[0]
 
 
-def _compose_all(shift: Array, low: Array, high: Array) -> Array:
+def compose_all(shift: Array, low: Array, high: Array) -> Array:
     """fⱼ(… f₁(0)) for the maps fⱼ(x) = clip(x + shiftⱼ, lowⱼ, highⱼ)."""
     p = len(shift)
 

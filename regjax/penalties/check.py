@@ -12,7 +12,9 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
+from regjax.penalties.limited_ordered import LimitedOrder, LimitedSlope
 from regjax.penalties.nonconvex import MCP, SCAD
+from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.ravel import ravel_penalty
 
 P = TypeVar("P")
@@ -50,9 +52,14 @@ def check_penalty(penalty: P, structure: Structure, trailing: tuple[int, ...], d
         one_column = value.ndim == 1 and not trailing and name not in ("lams", "gamma")
         changes[name] = (value[:, None] if one_column else value).astype(dtype)
     checked = replace(penalty, **changes)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    for holds, values, message in _rules(checked):
-        require(holds, *values, message=message)
+    check_rules(checked)
     return checked
+
+
+def check_rules(penalty: Any) -> None:
+    """Raise `ValueError` where the known numbers of a penalty are not what they must be."""
+    for holds, values, message in _rules(penalty):
+        require(holds, *values, message=message)
 
 
 def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...], str]]:
@@ -64,6 +71,12 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
     if "lams" in values:
         falling = f"lams must not increase, λ₁ ≥ λ₂ ≥ …, got {values['lams']}"
         yield lambda a: jnp.all(a[1:] <= a[:-1]), (values["lams"],), falling
+    if isinstance(penalty, Slope) and "factors" in values:
+        known = (
+            "factors of Slope must be 0, 1 or inf, since the prox of a reweighted sorted norm has no known form; "
+            f"got {values['factors']}"
+        )
+        yield lambda a: jnp.all((a == 0) | (a == 1) | jnp.isinf(a)), (values["factors"],), known
     if isinstance(penalty, MCP | SCAD):
         least, gamma = penalty.least_gamma, values["gamma"]
         yield lambda a: jnp.all(a > least), (gamma,), f"gamma must be above {least}, got {gamma}"
@@ -74,6 +87,21 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
         if "penalty" in values:
             yield lambda a: jnp.all(a <= 0), (lower,), f"lower must be at most 0, got {lower}"
             yield lambda a: jnp.all(a >= 0), (upper,), f"upper must be at least 0, got {upper}"
+        if isinstance(penalty, LimitedOrder):
+            message = (
+                f"lower and upper of {type(penalty.penalty).__name__} must be the same for all coefficients, since "
+                f"its prox within other limits is not known; got {lower} and {upper}"
+            )
+            yield lambda lo, up: _same_rows(lo) & _same_rows(up), (lower, upper), message
+        if isinstance(penalty, LimitedSlope):
+            message = f"lower and upper of Slope must be -c or 0 and c or 0, with one c, got {lower} and {upper}"
+            yield lambda lo, up: jnp.all((lo == 0) | (up == 0) | (lo == -up)), (lower, upper), message
+
+
+def _same_rows(limits: Any) -> Array:
+    """Whether limits are the same for all coefficients."""
+    limits = jnp.atleast_1d(limits)
+    return jnp.all(limits == limits[:1])
 
 
 def _check_groups(groups: Any, num_columns: int) -> None:
@@ -96,6 +124,9 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
         elif isinstance(penalty, MultiTask):
             size, what = num_columns, "one per row"
             takes = [(), (size, 1)] if trailing else [(), (size,)]
+        elif isinstance(penalty, TotalVariation) and name == "factors":
+            size, what = num_columns - 1, "one per difference of neighbours"
+            takes = [(), (size,)]
         elif name == "lams":
             size, what = num_columns, "one per coefficient"
             takes = [(size,), (size, *trailing)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 # How a field is ravelled with a pytree design (see `ravel_penalty`): a strength broadcasts against the coefficients by
 # NumPy's rules, what is given per coefficient has their first axis.
@@ -67,6 +67,18 @@ def misalignment(
     """‖w‖‖z‖ − ⟨w, z⟩ per block, as ½‖w‖‖z‖ ‖w/‖w‖ − z/‖z‖‖², which does not cancel."""
     norm_w, norm_z = norms(w), norms(z)
     return norm_w * norm_z * norms(divide(w, expand(norm_w)) - divide(z, expand(norm_z))) ** 2 / 2
+
+
+def bisect(below: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
+    """Where `below` holds last, and where it no longer does: neighbours, in an interval of length one."""
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = (low + high) / 2
+        left = below(middle)
+        return jnp.where(left, middle, low), jnp.where(left, high, middle)
+
+    return lax.fori_loop(0, 60, halve, (low, high))
 
 
 def over_columns(fun: Callable[..., Any], *args: Array) -> Any:

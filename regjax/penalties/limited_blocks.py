@@ -1,6 +1,5 @@
 """Norms of groups of coefficients, each of which has limits of its own."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from regjax.core.node import register_node
 from regjax.penalties.elementary import (
     PER_COEFFICIENT,
     ByCoefficient,
+    bisect,
     cast,
     divide,
     misalignment,
@@ -19,10 +19,7 @@ from regjax.penalties.elementary import (
     rounding,
     soft,
 )
-from regjax.penalties.elementwise import Limited
 from regjax.penalties.separable import Terms
-
-_HALVINGS = 60
 
 
 class _Parts(NamedTuple):
@@ -89,7 +86,8 @@ class LimitedBlocks(ByCoefficient):
 
         fixed = lax.stop_gradient((excess, threshold, parts))
         one = jnp.ones_like(fixed[1])
-        s = _bisect(lambda s: surplus(s, *fixed) > 0, jnp.zeros_like(one), one)
+        low, high = bisect(lambda s: surplus(s, *fixed) > 0, jnp.zeros_like(one), one)
+        s = (low + high) / 2
         # a last step of Newton's method has the derivative of the root
         inner = (parts.lower < self._expand(s) * excess) & (self._expand(s) * excess < parts.upper)
         point = parts.clip(self._expand(s) * excess)
@@ -195,7 +193,8 @@ class LimitedBlocks(ByCoefficient):
             return self._norms(parts.clip(self._expand(tau) * excess)) > tau * parts.kappa
 
         low, high = (jnp.log(jnp.where(active & ~pinned, end, 1)) for end in (smallest, largest))
-        tau = jnp.exp(_bisect(before, low, high))
+        low, high = bisect(before, low, high)
+        tau = jnp.exp((low + high) / 2)
         best = parts.clip(self._expand(jnp.where(active, tau, 0)) * excess)
         at_limits = jnp.where(jnp.isinf(reach), 0, jnp.sign(excess) * jnp.where(jnp.isinf(reach), 0, reach))
         best = jnp.where(self._expand(pinned), at_limits, best)
@@ -208,21 +207,3 @@ class LimitedBlocks(ByCoefficient):
     def _least(self, x: Array) -> Array:
         """The least entry of each block, from above by a norm of the reciprocals: a start for a bisection."""
         return divide(jnp.ones_like(self._norms(x)), self._norms(divide(jnp.ones_like(x), x)))
-
-
-def limit(penalty: Any, lower: Any, upper: Any) -> Any:
-    """The penalty on the box lower ≤ w ≤ upper: `Limited` where it is separable, else `LimitedBlocks`."""
-    return Limited(penalty, lower, upper) if penalty.separable else LimitedBlocks(penalty, lower, upper)
-
-
-def _bisect(below: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """The end of the interval in which `below` holds, to the last digit of an interval of length one."""
-
-    def halve(_, bounds):
-        low, high = bounds
-        middle = (low + high) / 2
-        left = below(middle)
-        return jnp.where(left, middle, low), jnp.where(left, high, middle)
-
-    low, high = lax.fori_loop(0, _HALVINGS, halve, (low, high))
-    return (low + high) / 2

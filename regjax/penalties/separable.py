@@ -46,12 +46,16 @@ class Terms(NamedTuple):
         """Whether the coefficient can go to infinity in the direction of z, held back by `l1` alone."""
         return (self.l2 == 0) & jnp.where(z > 0, jnp.isinf(self.upper), jnp.isinf(self.lower))
 
+    def ideal(self, excess: Array) -> Array:
+        """The maximiser of w·z − φ(w) without limits, given soft(z, l1): infinite where no `l2` holds it."""
+        endless = jnp.where(excess == 0, 0, jnp.sign(excess) * jnp.inf)
+        return jnp.where(self.l2 > 0, excess / jnp.where(self.l2 > 0, self.l2, 1), endless)
+
     def maximiser(self, z: Array) -> tuple[Array, Array, Array]:
         """The maximiser of w·z − φ(w), infinite where z is outside of the domain; that without limits; soft(z, l1)."""
         excess = soft(z, self.l1)
         excess = jnp.where(self.unbounded(z) & (jnp.abs(excess) <= _slip(z)), 0, excess)
-        endless = jnp.where(excess == 0, 0, jnp.sign(excess) * jnp.inf)
-        ideal = jnp.where(self.l2 > 0, excess / jnp.where(self.l2 > 0, self.l2, 1), endless)
+        ideal = self.ideal(excess)
         return jnp.clip(ideal, self.lower, self.upper), ideal, excess
 
 

@@ -42,7 +42,7 @@ class PlusL2:
 
     def value(self, w: Array) -> Array:
         """P(w) + (l2/2)‖w‖²."""
-        return self.penalty.value(w) + cast(self.l2, w) / 2 * jnp.sum(w**2)
+        return self.penalty.value(w) + jnp.sum(cast(self.l2, w) / 2 * w**2)
 
     def prox(self, w: Array, step: ArrayLike) -> Array:
         """The prox of P of a shorter step at a smaller point."""
@@ -52,18 +52,17 @@ class PlusL2:
     def slack(self, w: Array, z: Array) -> Array:
         """P's slack at z − l2·m plus (l2/2)‖w − m‖², m being the maximiser of ⟨w, z⟩ minus this penalty."""
         best, l2 = self._maximiser(z)
-        distant = l2 / 2 * jnp.sum((w - best) ** 2)
-        return self.penalty.slack(w, z - l2 * best) + jnp.where(l2 > 0, distant, 0)
+        return self.penalty.slack(w, z - l2 * best) + jnp.sum(l2 / 2 * (w - best) ** 2)
 
     def conjugate(self, z: Array) -> Array:
         """The Moreau envelope of P*."""
         best, l2 = self._maximiser(z)
         smooth = jnp.sum(z * best) - self.value(best)
-        return jnp.where(l2 > 0, smooth, self.penalty.conjugate(z))
+        return jnp.where(jnp.all(l2 > 0), smooth, self.penalty.conjugate(z))
 
     def dual_scale(self, z: Array) -> Array:
         """1, unless l2 is 0."""
-        return jnp.where(cast(self.l2, z) > 0, 1, self.penalty.dual_scale(z))
+        return jnp.where(jnp.all(cast(self.l2, z) > 0), 1, self.penalty.dual_scale(z))
 
     def distance(self, w: Array, z: Array) -> Array:
         """That of P to what the ridge leaves of z."""

@@ -98,7 +98,7 @@ def influence(task: Task, penalty: Penalty, point: Array) -> Influence:
 
 def refuse_curved(penalties: Any) -> None:
     """Raise for a constraint whose boundary bends: its curvature is in no term of the quadratic model."""
-    if isinstance(penalties, L2Ball):
+    if isinstance(getattr(penalties, "penalty", penalties), L2Ball):
         raise ValueError("penalties takes the penalised form, L2, in place of L2Ball, whose boundary is curved")
 
 

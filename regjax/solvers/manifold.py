@@ -13,6 +13,7 @@ from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
 from regjax.penalties import Box, Limited, LimitedBlocks, Penalty, PlusL2
 from regjax.penalties.balls import Ball
+from regjax.penalties.limited_ordered import LimitedOrder
 from regjax.penalties.separable import Separable
 from regjax.solvers.task import Null, Task, distance
 
@@ -43,7 +44,7 @@ def drift(penalty: Penalty, w: Array, z: Array) -> Array:
 def _limits(penalty: Any) -> bool:
     if isinstance(penalty, PlusL2):
         return _limits(penalty.penalty)
-    return isinstance(penalty, Ball | Box | Limited | LimitedBlocks)
+    return isinstance(penalty, Ball | Box | Limited | LimitedBlocks | LimitedOrder)
 
 
 def _conditions(point: Array, theta: tuple[Task, Penalty], shift: Array) -> Array:

@@ -6,7 +6,19 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.penalties import L2, Box, Limited, NonNegative, Penalty, PlusL2, Tikhonov, TotalVariation, Zero
+from regjax.penalties import (
+    L2,
+    Box,
+    Limited,
+    LimitedVariation,
+    NonNegative,
+    Penalty,
+    PlusL2,
+    Tikhonov,
+    TotalVariation,
+    Zero,
+)
+from regjax.penalties.elementary import per_row
 from regjax.penalties.separable import Separable
 from regjax.solvers.task import Task
 
@@ -32,7 +44,8 @@ def is_program(penalty: Penalty) -> bool:
     """Whether the penalty is a sum of linear costs, limits and a quadratic form."""
     if isinstance(penalty, PlusL2):
         return is_program(penalty.penalty)
-    return isinstance(penalty, Tikhonov | TotalVariation) or (isinstance(penalty, Separable) and penalty.convex)
+    linear = isinstance(penalty, TotalVariation | LimitedVariation)
+    return linear or isinstance(penalty, Tikhonov) or (isinstance(penalty, Separable) and penalty.convex)
 
 
 def quantile_program(task: Task, penalty: Penalty) -> Program:
@@ -55,7 +68,7 @@ def quantile_program(task: Task, penalty: Penalty) -> Program:
     omega = jnp.zeros((p + 1, t, p + 1, t), Z.dtype).at[1:, :, 1:].set(jax.jacfwd(jax.grad(penalty.value))(w))
     first = jnp.eye(1, p + 1, dtype=Z.dtype)[0]
     omega = omega.reshape((p + 1) * t, -1) + jnp.diag(jnp.repeat(first * (1 - task.one), t))
-    charged, excluded = _charges(penalty, w)
+    charged, excluded = _charges(penalty, w, jnp.sum(v * jnp.abs(Z)))
     out = jnp.concatenate([jnp.zeros(t, bool), excluded.ravel()])  # columns of coefficients that are held at 0
     pad = [(jnp.concatenate([jnp.zeros((len(a[0]), t), Z.dtype), a[0]], axis=1), *a[1:]) for a in charged]
     rows, targets, low, high = (jnp.concatenate(both) for both in zip(*parts, *pad, strict=True))
@@ -82,16 +95,24 @@ def quantile_null(task: Task) -> tuple[Array, Array]:
     return task.total(eta), jnp.max(jnp.abs(task.pull(task.slopes(eta))[1:]))
 
 
-def _charges(penalty: Any, w: Array) -> tuple[list, Array]:
-    """Rows over the coefficients (p, t) for what of the penalty is not quadratic, and which are excluded."""
+def _charges(penalty: Any, w: Array, steepest: Array) -> tuple[list, Array]:
+    """Rows over the coefficients (p, t) for what of the penalty is not quadratic, and which are excluded.
+
+    No sum of slopes of the loss is more than `steepest`.
+    """
     if isinstance(penalty, PlusL2):
-        return _charges(penalty.penalty, w)
+        return _charges(penalty.penalty, w, steepest)
     none = jnp.zeros(w.shape, bool)
     each = jnp.eye(w.size, dtype=w.dtype)
     if isinstance(penalty, TotalVariation):
-        lam = jnp.broadcast_to(penalty.lam, (len(w) - 1, w.shape[1]))
+        charges = penalty.charges(w)
+        endless = jnp.isinf(charges)  # more than the loss and the other charges can pull is enough to forbid a jump
+        enough = 2 * (steepest + jnp.sum(jnp.where(endless, 0, charges)))
         jumps = jnp.kron(jnp.diff(jnp.eye(len(w), dtype=w.dtype), axis=0), jnp.eye(w.shape[1], dtype=w.dtype))
-        return [_absolute(jumps, lam)], none
+        return [_absolute(jumps, jnp.where(endless, enough, charges))], none
+    if isinstance(penalty, LimitedVariation):
+        box = Box(*(per_row(jnp.asarray(limit, w.dtype), w) for limit in (penalty.lower, penalty.upper)))
+        return [*_charges(penalty.penalty, w, steepest)[0], *_charges(box, w, steepest)[0]], none
     if not isinstance(penalty, Separable):
         return [], none
     terms = penalty.terms(w)
