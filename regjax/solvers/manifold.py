@@ -85,14 +85,15 @@ def polish_point(task: Task, penalty: Penalty, null: Null, point: Array) -> Arra
     scale = jnp.where(null.slope > 0, null.slope, 1)
 
     def residual(point):
-        return distance(penalty, point, task.pull(task.slopes(task.predictor(point)))) / scale
+        off = distance(penalty, point, task.pull(task.slopes(task.predictor(point)))) / scale
+        return jnp.where(penalty.value(point[1:]) < jnp.inf, off, jnp.inf)  # over a limit there is nothing to gain
 
     def step(point):
         move = solve_on_manifold(None, (task, penalty), point, -stationarity(point, (task, penalty)))
         w = point[1:] + penalty.tangent(point[1:], move[1:])
         if isinstance(penalty, Ball):  # from whose surface tangents lead away
             w = penalty.prox(w, 1)
-        elif isinstance(penalty, Separable):
+        elif isinstance(penalty, Separable):  # a step that ends at a limit is a good one
             w = penalty.within_limits(w)
         point = jnp.concatenate([point[:1] + task.one * move[:1], w])
         return point, residual(point)
