@@ -279,3 +279,12 @@ def test_a_penalty_that_charges_nothing_is_least_squares(penalty):
     assert bool(fit.converged)
     assert fit.residual <= (1e-8 if jax.config.jax_enable_x64 else 1e-4)
     assert_close(fit.params, regjax.ols(X, y).params, f64=1e-6, f32=1e-3)
+
+
+@pytest.mark.x64
+def test_squares_of_the_target_that_underflow_are_flagged():
+    """Where ‖y‖² is 0 for the machine, nothing would tell a wrong answer from a right one."""
+    X, y, _ = problem(20, 4)
+    fit = regjax.lasso(X * 1e-200, y * 1e-200, 1e-320)
+    assert int(fit.status) == Status.ILL_CONDITIONED
+    assert bool(regjax.lasso(X, 0 * y + 3, 1e-3).converged)

@@ -12,7 +12,7 @@ from regjax.core.checks import check_finite, check_strength
 from regjax.core.implicit import implicit_solution, with_derivative_of
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross
-from regjax.core.solution import Solution, Status
+from regjax.core.solution import Solution, Status, succeeded
 from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
 from regjax.models.by_moments import by_moments, fit_moments
 from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general
@@ -172,6 +172,8 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     objective = squares(data, data.Y - data.X @ coef).sum() / 2 + penalty.value(coef)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     status = worst(jnp.atleast_1d(outcome.status))
+    lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow
+    status = jnp.where(lost & succeeded(status), Status.ILL_CONDITIONED, status)
     valid = data.valid & is_valid(penalty) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     b = data.intercept_of(coef)
