@@ -41,6 +41,7 @@ _NEAR = 0.95  # of its bound, from which on a correlation may reach it in this s
 _SOON = 0.8  # and in one of the next: a batch of columns costs no more than one
 _EXACT = 0.01  # part of what a step corrects that it may leave: the next has a better model to correct it with
 _TILE = 16  # columns of one product: their copy stays in cache
+_FAR = 0.1  # relative gap from which on a point is no start for others
 _SMALL = 8_000_000  # entries, all of which are multiplied in the time that it takes to copy some
 
 
@@ -62,7 +63,7 @@ class Lane(NamedTuple):
     """What a variant leaves for the next: its point, ∇ of the loss there, and what the two may have in common.
 
     Attributes:
-        sound: whether there is a variant before, and its point is finite.
+        sound: whether there is a variant before, and it ended near its minimum.
         point, pull: (p + 1, 1).
         strength, since: Σ l1, and by how much it and the point changed since the variant before.
         null: the null model of this `loss` with these coefficients `free`.
@@ -82,8 +83,8 @@ class Lane(NamedTuple):
     def extended(self, strength: Array) -> Array:
         """Where the path leads to from the last two points, without crossing 0."""
         change, rise = self.since
-        ratio = jnp.where(rise == 0, 0, (strength - self.strength) / jnp.where(rise == 0, 1, rise))
-        far = self.point + jnp.clip(ratio, 0, 2) * change
+        ratio = (strength - self.strength) / jnp.where(rise == 0, 1, rise)
+        far = self.point + jnp.where((rise != 0) & jnp.isfinite(ratio), jnp.clip(ratio, 0, 2), 0) * change
         return far.at[1:].set(jnp.where(far[1:] * self.point[1:] > 0, far[1:], 0))
 
 
@@ -111,7 +112,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         strengths = _strengths(penalty, init)
         strength = jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
         start = jnp.where(given, init, jnp.where(goes_on, last.extended(strength), null.point))
-        w = strengths.clip(start[1:, 0])
+        w = jnp.where(jnp.isinf(strengths.l1), 0, strengths.clip(start[1:, 0]))
         eta = task.offset + task.one * start[0] + image(columns, w, *positions(w != 0))[:, None]
         here = place(task, start.at[1:, 0].set(w), eta)
         pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
@@ -121,7 +122,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         )  # fmt: skip
         point = outcome.coef
         since = jnp.where(goes_on, point - last.point, 0), jnp.where(goes_on, strength - last.strength, 0)
-        sound = jnp.all(jnp.isfinite(point))
+        sound = jnp.all(jnp.isfinite(point)) & (outcome.certificate.error <= _FAR)
         return Lane(sound, point, pull, strength, since, null, loss, free, hessian), outcome
 
     (n, p), nowhere, no = X.shape, jnp.zeros_like(init[0]), jnp.array(False)

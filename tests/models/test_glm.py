@@ -377,3 +377,18 @@ def test_limits_hold_on_the_way_to_the_last_digits():
     assert bool(one.converged) & bool(two.converged)
     assert bool(jnp.any((one.params.coef == -0.1) | (one.params.coef == 0.2)))
     assert_close(one.params.coef, two.params.coef, f64=1e-7)
+
+
+@pytest.mark.once
+def test_lanes_of_a_path_leave_each_other_alone():
+    """Each λ starts from the one before, and with its Hessian: but not from one that failed, or excludes everything."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 20)), (rng.uniform(size=60) < 0.5).astype(float)
+    top = regjax.lam_max(X, y, loss=losses.Logistic())
+    lams = top * jnp.array([0.6, jnp.nan, 0.4, -0.3, 0.3, jnp.inf, 0.2, 0.0, 0.1, 0.1])
+    fits = jax.jit(lambda lams: regjax.path(X, y, losses.Logistic(), L1(lams)))(lams)
+    good = np.asarray(lams) >= 0
+    assert np.asarray(fits.status == Status.INVALID).tolist() == (~good).tolist()
+    assert bool(jnp.all(fits.converged[good]))
+    alone = jax.jit(lambda lam: regjax.logistic_regression(X, y, L1(lam)).params.coef)
+    assert_close(fits.params.coef[good], jnp.stack([alone(lam) for lam in lams[good]]), f64=1e-8)
