@@ -15,7 +15,7 @@ from jax import Array, lax
 from regjax.core.loop import iterate
 from regjax.core.solution import Status
 from regjax.losses import Loss
-from regjax.penalties import Limited, Penalty
+from regjax.penalties import L1, Limited, Penalty
 from regjax.solvers.certificate import Certificate
 from regjax.solvers.engine import strengths_of
 from regjax.solvers.gathered import BATCH, Gathered
@@ -34,7 +34,7 @@ from regjax.solvers.task import (
     working_weights,
 )
 
-_LEAST, _MOST = 512, 4096  # bounds of the capacity of the working set, which is 3n/2 columns between them
+_LEAST, _MOST = 512, 4096  # bounds of the capacity of the working set: all columns, or 3n/2 where l1 is alone
 _STEPS = 10  # with one Hessian at most before columns are looked at
 _SLOW = 0.02  # it is too old where a step promises more than this part of what the last one did
 _NEAR = 0.95  # of its bound, from which on a correlation may reach it in this step,
@@ -113,8 +113,11 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         strength = jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
         start = jnp.where(given, init, jnp.where(goes_on, last.extended(strength), null.point))
         w = jnp.where(jnp.isinf(strengths.l1), 0, strengths.clip(start[1:, 0]))
-        eta = task.offset + task.one * start[0] + image(columns, w, *positions(w != 0))[:, None]
-        here = place(task, start.at[1:, 0].set(w), eta)
+        here = _place(task, columns, start.at[1:, 0].set(w))
+        cold = place(task, null.point, null.eta)
+        worse = here.loss + penalty.value(here.point[1:]) > cold.loss + penalty.value(cold.point[1:])
+        far = worse & loss.convex | ~jnp.isfinite(here.loss)  # a start from which Newton's method may not find back
+        here = jax.tree.map(lambda a, b: jnp.where(far, a, b), cold, here)
         pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
         hessian = last.hessian._replace(serves=last.hessian.serves & goes_on)
         outcome, pull, hessian = _solve(
@@ -126,7 +129,8 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         return Lane(sound, point, pull, strength, since, null, loss, free, hessian), outcome
 
     (n, p), nowhere, no = X.shape, jnp.zeros_like(init[0]), jnp.array(False)
-    capacity = min(p, max(_LEAST, 3 * n // 2), _MOST)
+    alone = isinstance(penalty.penalty if isinstance(penalty, Limited) else penalty, L1)  # then few more than n enter
+    capacity = min(p, max(_LEAST, 3 * n // 2) if alone else p, _MOST)
     variants = (loss, penalty, init, tol)
     loss, penalty, *_ = jax.tree.map(lambda leaf: leaf[0], variants)
     unknown = jax.eval_shape(lambda: null_model(Task(*data, loss), penalty))
@@ -192,6 +196,7 @@ def _solve(
         ahead = (here, jnp.array(jnp.inf, unit.dtype))
         result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
         here, promised = result.state
+        here = _place(task, columns, here.point)  # steps have left their rounding in the predictors
         proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
         hessian = hessian._replace(serves=complete & jnp.isfinite(result.error))
@@ -203,6 +208,12 @@ def _solve(
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(null.exists, status, Status.SEPARATED)
     return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32)), pull, result.memory
+
+
+def _place(task: Task, columns: Array, point: Array) -> Place:
+    """`place`, by the columns of the support alone."""
+    w = point[1:, 0]
+    return place(task, point, task.offset + task.one * point[0] + image(columns, w, *positions(w != 0))[:, None])
 
 
 def _rank(strengths: Strengths, w: Array, pull: Array) -> Array:
@@ -246,7 +257,7 @@ def _newton_step(
     target = target - task.one * root * (root @ target) / jnp.where(total > 0, total, 1)
     w = jnp.where(held.used, here.point[1:, 0][held.index], 0)
     pull = -_products(held, scaled)
-    moments = pull + image(held.gram, w, *positions(w != 0))
+    moments = jnp.where(held.used, pull + image(held.gram, w, *positions(w != 0)), 0)
     diagonal = jnp.where(held.used, jnp.diag(held.gram), 0)
     block = Block(held.gram, moments, diagonal, held.live, target @ target, jnp.max(jnp.abs(moments)))
     inner = strengths.take(held.index)

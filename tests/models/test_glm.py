@@ -392,3 +392,14 @@ def test_lanes_of_a_path_leave_each_other_alone():
     assert bool(jnp.all(fits.converged[good]))
     alone = jax.jit(lambda lam: regjax.logistic_regression(X, y, L1(lam)).params.coef)
     assert_close(fits.params.coef[good], jnp.stack([alone(lam) for lam in lams[good]]), f64=1e-8)
+
+
+@pytest.mark.x64
+def test_supports_beyond_the_samples_and_starts_far_away():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(20, 560)), (rng.uniform(size=20) < 0.5).astype(float)
+    fit = regjax.logistic_regression(X, y, ElasticNet(1e-7, 1.0), init=jnp.full(560, 1e4))
+    assert bool(fit.converged)
+    assert int(jnp.sum(fit.params.coef != 0)) > 512
+    ridge = regjax.logistic_regression(X, y, L2(1.0))
+    assert_close(fit.params.coef, ridge.params.coef, f64=1e-5)
