@@ -76,7 +76,8 @@ def choose_models(names: str, problem: Problem) -> tuple[dict[str, Candidate], l
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise BadTable(f"there is no model '{name}': {hint}the models are {', '.join(CANDIDATES)}")
         if name not in suitable:
-            takes = {CLASSES: "0 and 1", COUNTS: "counts (whole numbers from 0 up, with a 0 among them)", NUMBERS: "numbers"}
+            counts = "counts (whole numbers from 0 up, with a 0 among them)"
+            takes = {CLASSES: "0 and 1", COUNTS: counts, NUMBERS: "numbers"}
             wants, has = takes[CANDIDATES[name].kinds[0]], takes[problem.kind]
             raise BadTable(f"the model '{name}' is for targets that are {wants}, this one is {has}")
         chosen[name] = CANDIDATES[name]

@@ -73,7 +73,7 @@ class SparseProcess:
         return latent + self.noise
 
     def interval(self, Z: Any, level: float = 0.95, noise: bool = False) -> tuple[Array, Array]:
-        """Lower and upper ends of the central interval of this level for the function; with `noise=True` for targets."""
+        """Ends of the central interval of this level for the function; with `noise=True` for new targets."""
         mean = self.mean(Z)
         require(lambda level: (level >= 0) & (level < 1), level, message=f"level must be in [0, 1), got {level}")
         half = ndtri(0.5 + jnp.asarray(level, mean.dtype) / 2) * jnp.sqrt(self.variance(Z, noise))
