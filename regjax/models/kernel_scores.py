@@ -61,6 +61,11 @@ def kernel_gcv(kernel: Any, X: Any, y: Any, lam: Any, *, weights: Any = None, in
     Returns:
         A scalar, or one per target (t,).
 
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> print(regjax.kernel_gcv(regjax.kernels.Linear(), jnp.eye(2), jnp.array([2.0, 2.0]), 1.0).round(4))
+        4.0
+
     References:
         Golub, Heath & Wahba, Generalized cross-validation, Technometrics 21 (1979).
     """
@@ -81,6 +86,11 @@ def kernel_log_likelihood(
 
     Returns:
         A scalar, or one per target (t,).
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> print(regjax.kernel_log_likelihood(regjax.kernels.Linear(), jnp.eye(2), jnp.zeros(2), 1.0).round(3))
+        -2.531
 
     References:
         Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 2.7 and chapter 5.

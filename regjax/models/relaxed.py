@@ -40,6 +40,13 @@ def debias(X: Any, y: Any, solution: Solution, *, weights: Any = None, intercept
 
     Returns:
         The `Solution` of `ols` on those columns.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(2), jnp.array([3.0, 0.5])
+        >>> fit = regjax.lasso(X, y, 1.0, intercept=False)
+        >>> print(fit.params.coef, regjax.debias(X, y, fit, intercept=False).params.coef)
+        [2. 0.] [3. 0.]
     """
     kept = support(solution)
 
@@ -95,6 +102,12 @@ def relaxed_lasso(
         A `Solution` whose `params` is the blend; residual, gap and objective are those of the lasso fit, and the status
         is the worse of the two.
 
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> fit = regjax.relaxed_lasso(jnp.eye(2), jnp.array([3.0, 0.5]), 1.0, 0.5, intercept=False)
+        >>> print(fit.params.coef)
+        [2.5 0. ]
+
     References:
         Hastie, Tibshirani & Tibshirani, Best subset, forward stepwise or lasso?, Statistical Science 35 (2020).
     """
@@ -132,6 +145,12 @@ def degrees_of_freedom(
         X, weights, intercept: the data of the fit.
         solution: of `lasso` or `elastic_net` with y (n,).
         l2: the ridge part of the elastic net, a scalar.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(2), jnp.array([3.0, 0.5])
+        >>> print(regjax.degrees_of_freedom(X, regjax.lasso(X, y, 1.0, intercept=False), intercept=False))
+        1.0
 
     References:
         Zou, Hastie & Tibshirani, On the degrees of freedom of the lasso, Annals of Statistics 35 (2007).

@@ -127,6 +127,13 @@ def group_lasso(
         groups: the number of each column's group, p integers from 0.
         factors: f, one per group.
 
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(3), jnp.array([3.0, 4.0, 1.0])
+        >>> fit = regjax.group_lasso(X, y, 1.0, [0, 0, 1], factors=jnp.ones(2), intercept=False)
+        >>> print(fit.params.coef.round(4))
+        [2.4 3.2 0. ]
+
     References:
         Yuan & Lin, Model selection and estimation in regression with grouped variables, JRSS B 68 (2006).
     """
@@ -155,12 +162,19 @@ def sparse_group_lasso(
     tol: float | None = None,
     max_iter: int | None = None,
 ) -> Solution:
-    r"""The sparse group lasso: ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)² + l1‖w‖₁ + l2 Σ_g f_g ‖w_g‖₂.
+    r"""The sparse group lasso: minimise ½ Σᵢ vᵢ (yᵢ − oᵢ − b − xᵢw)² + l1‖w‖₁ + l2 Σ_g f_g ‖w_g‖₂.
 
     Args:
         X, y, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
         l1, l2: strengths ≥ 0, scalars.
         groups, factors: as in `group_lasso`.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(3), jnp.array([4.0, 5.0, 1.5])
+        >>> fit = regjax.sparse_group_lasso(X, y, 1.0, 1.0, [0, 0, 1], factors=jnp.ones(2), intercept=False)
+        >>> print(fit.params.coef.round(4))
+        [2.4 3.2 0. ]
 
     References:
         Simon et al., A sparse-group lasso, J. Comp. Graph. Stat. 22 (2013).
@@ -188,7 +202,7 @@ def multitask_lasso(
     tol: float | None = None,
     max_iter: int | None = None,
 ) -> Solution:
-    r"""The multi-task lasso: ½ Σᵢ vᵢ ‖yᵢ − oᵢ − b − xᵢW‖² + λ Σⱼ fⱼ ‖Wⱼ‖₂ over the rows of W (p, t).
+    r"""The multi-task lasso: minimise ½ Σᵢ vᵢ ‖yᵢ − oᵢ − b − xᵢW‖² + λ Σⱼ fⱼ ‖Wⱼ‖₂ over the rows of W (p, t).
 
     A column of X is in the model for all targets or for none.
 
@@ -197,6 +211,13 @@ def multitask_lasso(
         Y: (n, t).
         lam: λ ≥ 0, a scalar or one per row (p, 1).
         factors: f, one per row.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> Y = jnp.array([[3.0, 4.0], [0.5, 0.5]])
+        >>> print(regjax.multitask_lasso(jnp.eye(2), Y, 1.0, intercept=False).params.coef.round(4))
+        [[2.4 3.2]
+         [0.  0. ]]
 
     References:
         Obozinski, Taskar & Jordan, Joint covariate selection and joint subspace selection, Stat. Comput. 20 (2010).
@@ -233,6 +254,12 @@ def nonnegative_least_squares(
         factors: one per coefficient; inf excludes it, other values say nothing, as there is no penalty.
         lower, upper: other limits, lower ≤ 0 ≤ upper, such as `lower=-inf` for coefficients of any sign; `lower` is 0
             if None.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> fit = regjax.nonnegative_least_squares(jnp.eye(2), jnp.array([3.0, -1.0]), intercept=False)
+        >>> print(fit.params.coef)
+        [3. 0.]
 
     References:
         Lawson & Hanson, Solving Least Squares Problems, Prentice-Hall 1974, chapter 23.
@@ -273,6 +300,12 @@ def adaptive_lasso(
             coefficient that is 0 in the pilot is excluded.
         power: γ > 0.
         factors: f, as in `lasso`; 1 if None.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> y = jnp.array([4.0, 1.0])
+        >>> print(regjax.adaptive_lasso(jnp.eye(2), y, 1.0, pilot=y, intercept=False).params.coef)
+        [3.75 0.  ]
 
     References:
         Zou, The adaptive lasso and its oracle properties, JASA 101 (2006).

@@ -55,7 +55,13 @@ def loo_residuals(
 def loo_predictions(
     X: Any, y: Any, lam: Any, gamma: Any = None, *, penalty: Any = None, weights: Any = None, intercept: bool = True
 ) -> Array:
-    """The prediction for each sample of the fit without it: y minus `loo_residuals`, with the same arguments."""
+    """The prediction for each sample of the fit without it: y minus `loo_residuals`, with the same arguments.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> print(regjax.loo_predictions(jnp.zeros((3, 1)), jnp.array([1.0, 2.0, 6.0]), 1.0).round(4))
+        [4.  3.5 1.5]
+    """
     samples, lam, omega = _arguments(X, y, lam, gamma, penalty, weights)
     residuals = _loo(samples.X, samples.Y, samples.weights, lam, omega, intercept)
     return samples.per_target(samples.Y - residuals)
@@ -92,6 +98,11 @@ def gcv(
 
     Returns:
         A scalar, or one per target (t,).
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> print(regjax.gcv(jnp.eye(2), jnp.array([2.0, 2.0]), 1.0, intercept=False).round(4))
+        4.0
 
     References:
         Golub, Heath & Wahba, Generalized cross-validation, Technometrics 21 (1979).

@@ -179,6 +179,13 @@ def elastic_net_path(
 
     Returns:
         A `Solution` with the λ axis in front of every field; `lam` holds `l1s`.
+
+    Example:
+        >>> import jax.numpy as jnp, regjax
+        >>> X, y = jnp.eye(2), jnp.array([3.0, 1.0])
+        >>> print(regjax.elastic_net_path(X, y, jnp.array([2.0, 0.5]), 1.0, intercept=False).params.coef)
+        [[0.5  0.  ]
+         [1.25 0.25]]
     """
     l1s = _check_grid("l1s", l1s)
     l2s = as_float_array("l2s", l2s)
