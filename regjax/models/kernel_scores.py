@@ -89,7 +89,7 @@ def kernel_log_likelihood(
 
     Example:
         >>> import jax.numpy as jnp, regjax
-        >>> print(regjax.kernel_log_likelihood(regjax.kernels.Linear(), jnp.eye(2), jnp.zeros(2), 1.0).round(3))
+        >>> print(f"{regjax.kernel_log_likelihood(regjax.kernels.Linear(), jnp.eye(2), jnp.zeros(2), 1.0):.3f}")
         -2.531
 
     References:

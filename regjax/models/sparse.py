@@ -130,9 +130,9 @@ def group_lasso(
     Example:
         >>> import jax.numpy as jnp, regjax
         >>> X, y = jnp.eye(3), jnp.array([3.0, 4.0, 1.0])
-        >>> fit = regjax.group_lasso(X, y, 1.0, [0, 0, 1], factors=jnp.ones(2), intercept=False)
-        >>> print(fit.params.coef.round(4))
-        [2.4 3.2 0. ]
+        >>> fit = regjax.group_lasso(X, y, 2.5, [0, 0, 1], factors=jnp.ones(2), intercept=False)
+        >>> print(fit.params.coef)
+        [1.5 2.  0. ]
 
     References:
         Yuan & Lin, Model selection and estimation in regression with grouped variables, JRSS B 68 (2006).
@@ -172,9 +172,9 @@ def sparse_group_lasso(
     Example:
         >>> import jax.numpy as jnp, regjax
         >>> X, y = jnp.eye(3), jnp.array([4.0, 5.0, 1.5])
-        >>> fit = regjax.sparse_group_lasso(X, y, 1.0, 1.0, [0, 0, 1], factors=jnp.ones(2), intercept=False)
+        >>> fit = regjax.sparse_group_lasso(X, y, 1.0, 2.5, [0, 0, 1], factors=jnp.ones(2), intercept=False)
         >>> print(fit.params.coef.round(4))
-        [2.4 3.2 0. ]
+        [1.5 2.  0. ]
 
     References:
         Simon et al., A sparse-group lasso, J. Comp. Graph. Stat. 22 (2013).
@@ -215,8 +215,8 @@ def multitask_lasso(
     Example:
         >>> import jax.numpy as jnp, regjax
         >>> Y = jnp.array([[3.0, 4.0], [0.5, 0.5]])
-        >>> print(regjax.multitask_lasso(jnp.eye(2), Y, 1.0, intercept=False).params.coef.round(4))
-        [[2.4 3.2]
+        >>> print(regjax.multitask_lasso(jnp.eye(2), Y, 2.5, intercept=False).params.coef)
+        [[1.5 2. ]
          [0.  0. ]]
 
     References:
