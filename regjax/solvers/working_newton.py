@@ -120,9 +120,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         here = jax.tree.map(lambda a, b: jnp.where(far, a, b), cold, here)
         pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
         hessian = last.hessian._replace(serves=last.hessian.serves & goes_on)
-        outcome, pull, hessian = _solve(
-            task, columns, penalty, strengths, null, here, pull, hessian, tol, max_iter
-        )  # fmt: skip
+        outcome, pull, hessian = _solve(task, columns, penalty, strengths, null, here, pull, hessian, tol, max_iter)
         point = outcome.coef
         since = jnp.where(goes_on, point - last.point, 0), jnp.where(goes_on, strength - last.strength, 0)
         sound = jnp.all(jnp.isfinite(point)) & (outcome.certificate.error <= _FAR)
@@ -239,8 +237,8 @@ def _refreshed(task: Task, columns: Array, here: Place, rank: Array, hessian: He
 
     held = hessian.held.emptied(~hessian.serves)
     missing = jnp.sum((rank > _NEAR) & ~held.inside)
-    budget = jnp.where(missing > 0, -(-missing // BATCH) * BATCH, 0)  # whole batches
-    return Hessian(weights, held.with_best(rows_of, rank, budget), jnp.array(True))
+    whole_batches = -(-missing // BATCH) * BATCH
+    return Hessian(weights, held.with_best(rows_of, rank, whole_batches), jnp.array(True))
 
 
 def _newton_step(
