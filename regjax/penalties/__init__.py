@@ -8,7 +8,8 @@ from regjax.penalties.blocks import Group, MultiTask, SparseGroup
 from regjax.penalties.check import check_penalty, is_valid, scale_strengths, strength_axes
 from regjax.penalties.elementwise import L1, L2, Box, ElasticNet, Limited, NonNegative, Zero
 from regjax.penalties.limited_blocks import LimitedBlocks
-from regjax.penalties.limited_ordered import LimitedSlope, LimitedVariation
+from regjax.penalties.limited_slope import LimitedSlope
+from regjax.penalties.limited_variation import LimitedVariation
 from regjax.penalties.limits import limit
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import Slope, TotalVariation

@@ -12,7 +12,8 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
-from regjax.penalties.limited_ordered import LimitedOrder, LimitedSlope
+from regjax.penalties.limited_ordered import LimitedOrder
+from regjax.penalties.limited_slope import LimitedSlope
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.ravel import ravel_penalty

@@ -11,7 +11,9 @@ from regjax.penalties.blocks import Blocks
 from regjax.penalties.check import check_rules
 from regjax.penalties.elementwise import Limited
 from regjax.penalties.limited_blocks import LimitedBlocks
-from regjax.penalties.limited_ordered import LimitedOrder, LimitedSlope, LimitedVariation
+from regjax.penalties.limited_ordered import LimitedOrder
+from regjax.penalties.limited_slope import LimitedSlope
+from regjax.penalties.limited_variation import LimitedVariation
 from regjax.penalties.ordered import Slope, TotalVariation
 from regjax.penalties.sums import PlusL2
 
