@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 from jax.custom_batching import custom_vmap
+
+_GROUP = 32  # problems that are solved together: their data stay in cache
 
 
 def sees_lanes(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,6 +135,69 @@ def map_problems(fun: Callable[..., Any], problem: Any, variants: Any, rank: int
         return leaf.transpose(*order, *range(rank, leaf.ndim))
 
     return jax.tree.map(restore, result)
+
+
+def hides_lanes(fun: Callable[..., Any], args: tuple[Any, ...], rank: int) -> Any:
+    """`fun(*args)` under `jax.vmap` over the lane axes of arguments that `sees_lanes` passed: it sees them no more."""
+    if rank == 0:
+        return fun(*args)
+    size = max(len(leaf) for leaf in jax.tree.leaves(args))
+    axes = jax.tree.map(lambda leaf: 0 if len(leaf) > 1 else None, args)
+    args = jax.tree.map(lambda leaf: leaf if len(leaf) > 1 else leaf[0], args)
+    if size == 1:
+        return jax.tree.map(lambda leaf: leaf[None], hides_lanes(fun, args, rank - 1))
+    return jax.vmap(lambda *args: hides_lanes(fun, args, rank - 1), in_axes=axes)(*args)
+
+
+def in_lockstep(
+    attempt: Callable[..., tuple[Any, Array]], careful: Callable[..., Any], problems: tuple[Any, ...], rank: int
+) -> Any:
+    """Solve small problems together, by `jax.vmap` over as many as the cache holds, and what fails there one by one.
+
+    Args:
+        attempt: takes one problem; its result, and whether that is final.
+        careful: takes one problem; its result.
+        problems: the arguments with `rank` lane axes, as `sees_lanes` passes them.
+        rank: how many.
+
+    Returns:
+        The results with all lane axes in front.
+    """
+    leaves, structure = jax.tree.flatten(problems)
+    lanes = jnp.broadcast_shapes(*(leaf.shape[:rank] for leaf in leaves))
+    count = math.prod(map(int, lanes))
+    varies = [math.prod(leaf.shape[:rank]) > 1 for leaf in leaves]
+    own = [
+        jnp.broadcast_to(leaf, lanes + leaf.shape[rank:]).reshape(count, *leaf.shape[rank:])
+        for leaf, apart in zip(leaves, varies, strict=True)
+        if apart
+    ]
+
+    def whole(parts):
+        """A problem from its own leaves and those that all share."""
+        parts = iter(parts)
+        return structure.unflatten(
+            next(parts) if apart else leaf.reshape(leaf.shape[rank:])
+            for leaf, apart in zip(leaves, varies, strict=True)
+        )
+
+    groups = [leaf.reshape(-1, _group_size(count), *leaf.shape[1:]) for leaf in own]
+    results, done = lax.map(lambda group: jax.vmap(lambda *parts: attempt(*whole(parts)))(*group), groups)
+    results, done = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), (results, done))
+    left = jnp.nonzero(~done, size=count)[0]
+
+    def redo(i, results):
+        again = careful(*whole(leaf[left[i]] for leaf in own))
+        return jax.tree.map(lambda all_, one: all_.at[left[i]].set(one), results, again)
+
+    results = lax.fori_loop(0, jnp.sum(~done), redo, results)
+    return jax.tree.map(lambda leaf: leaf.reshape(lanes + leaf.shape[1:]), results)
+
+
+def _group_size(count: int) -> int:
+    """The divisor of the number of problems that is nearest to the best size of a group."""
+    divisors = [size for size in range(1, count + 1) if count % size == 0]
+    return min(divisors, key=lambda size: abs(math.log(size / _GROUP)))
 
 
 def _lane(leaf, own, index, rank):

@@ -130,6 +130,29 @@ def solve_shifted(A: Array, B: Array, lam, *, penalty: Array | None = None, root
     return solve(factor, A, B, lam, penalty)
 
 
+def solve_small(A: Array, b: Array) -> tuple[Array, Array]:
+    """A⁻¹b for a positive definite A (p, p) of few columns, and the smallest pivot of A scaled to unit diagonal.
+
+    By elimination in plain operations, which `jax.vmap` carries out for all lanes at once: batched calls of LAPACK
+    would wait for each other's threads. Not differentiable in reverse.
+    """
+    diagonal = jnp.diagonal(A)
+    unit = jnp.where(diagonal > 0, lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1)), 0)
+    rows = jnp.concatenate([A * unit * unit[:, None], (b * unit)[:, None]], axis=1)
+    index = jnp.arange(len(b))
+
+    def eliminate(k, carry):
+        rows, smallest = carry
+        pivot = rows[k, k]
+        row = rows[k] / pivot
+        others = jnp.where(index == k, 0, rows[:, k])
+        rows = jnp.where((index == k)[:, None], row, rows - others[:, None] * row)
+        return rows, jnp.minimum(smallest, pivot)
+
+    rows, smallest = lax.fori_loop(0, len(b), eliminate, (rows, jnp.ones((), A.dtype)))
+    return rows[:, -1] * unit, smallest
+
+
 @jax.custom_jvp
 def quad_diag(factor: Factor, A: Array, Z: Array | None, lam: Array, penalty: Array | None = None) -> Array:
     """zᵢᵀ (A + λΩ)⁻¹ zᵢ for each row of Z (n, p), the identity if None: (n,); O(np) per λ after O(np²) once.

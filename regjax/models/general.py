@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from regjax.core.checks import as_float_array, require
 from regjax.core.implicit import implicit_solution, with_derivative_of
 from regjax.core.solution import Status, succeeded
 from regjax.losses import Loss
+from regjax.models.by_lanes import Found, are_small, fit_lanes
 from regjax.models.penalized import worst
 from regjax.models.prepare import prepare
 from regjax.models.problem import Samples, silence
@@ -74,13 +75,32 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     """Coefficients (p, t), the intercept (t,), and the rest of a `Solution`."""
     task, penalty, data, size = pose_task(arguments, intercept, standardize)
     start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
-    outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
+    solve = partial(minimize_loss, solver=solver, max_iter=max_iter)
+
+    def careful(arguments, init, tol):
+        task, penalty, data, _ = pose_task(arguments, intercept, standardize)
+        outcome = solve(task, penalty, jnp.concatenate([jnp.zeros_like(init[:1]), init]), tol=tol)
+        point = outcome.coef
+        raw = point.at[0].add(-data.mean_x @ point[1:])
+        return Found(outcome._replace(coef=raw), task.objective(penalty, point))
+
+    small = are_small(arguments, init, solver) and not standardize
+    if small:
+        outcome, known_objective = fit_lanes(arguments, init, tol, careful, intercept=intercept)
+        known_b, w = outcome.coef[0], outcome.coef[1:]
+        centred_b = known_b + lax.stop_gradient(data.mean_x) @ w
+        outcome = outcome._replace(coef=jnp.concatenate([centred_b[None], w]))
+    else:
+        outcome = solve(task, penalty, start, tol=tol)
     if task.loss.smooth:
         point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
     else:  # the vertex of a linear program: no derivative rather than a wrong one
         inputs = sum(jnp.sum(leaf) for leaf in jax.tree.leaves((task, penalty)))
         point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)
     objective = task.objective(penalty, point)
+    b = task.one * point[0] - data.mean_x @ point[1:]
+    if small:  # the same without a pass over X, which is then only for derivatives
+        b, objective = with_derivative_of(known_b, b), with_derivative_of(known_objective, objective)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     taken = jnp.all(accepted(arguments.loss, arguments.y, data.weights))
     valid = data.valid & is_valid(penalty) & (tol >= 0) & taken
@@ -88,7 +108,6 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     status = jnp.where(succeeded(status) & ~jnp.isfinite(objective), Status.NON_FINITE, status)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     known = valid & (status != Status.NON_FINITE)
-    b = task.one * point[0] - data.mean_x @ point[1:]
     coef, b = (jnp.where(known, a, jnp.nan) for a in (point[1:] / size[:, None], b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 

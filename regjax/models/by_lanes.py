@@ -1,0 +1,65 @@
+"""Many small problems with a smooth loss and a quadratic penalty, solved together."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.lanes import computes_on_cpu, hides_lanes, in_lockstep, sees_lanes, split_axes
+from regjax.models.problem import silence
+from regjax.solvers.newton import is_quadratic, newton
+from regjax.solvers.newton_lanes import newton_attempt
+from regjax.solvers.run import Outcome
+from regjax.solvers.task import Task
+
+_MOST_ENTRIES, _MOST_COLUMNS = 2**15, 32  # of the design of a small problem
+
+
+class Found(NamedTuple):
+    """What the solver returned, its point on the columns as they were given; and the objective."""
+
+    outcome: Outcome
+    objective: Array
+
+
+def are_small(arguments: Any, init: Array, solver: Any) -> bool:
+    """Whether it pays to solve problems of this kind together, if there are many."""
+    n, p = arguments.X.shape
+    small = n * p <= _MOST_ENTRIES and p <= min(n, _MOST_COLUMNS)
+    loss = arguments.loss
+    ordinary = init.shape[1] == 1 and loss.convex and not loss.coupled and is_quadratic(arguments.penalty)
+    return small and ordinary and solver is newton and computes_on_cpu()
+
+
+def fit_lanes(arguments: Any, init: Array, tol: Array, careful: Callable[..., Found], *, intercept: bool) -> Found:
+    """The solution, without derivatives.
+
+    Problems with data of their own are solved together, some dozen at a time, whose data stay in cache, on the columns
+    as they are: where they would have to be centred first, the attempt is given up. What is left, variants of one
+    problem, and a problem alone are for `careful`.
+    """
+
+    def attempt(arguments, init, tol):
+        X, y, offset, weights, loss, penalty, _ = arguments
+        v = jnp.ones(len(X), X.dtype) if weights is None else weights
+        X, y, offset = (a if weights is None else silence(a, v) for a in (X, y, offset))
+        task = Task(X, loss.encode(y, v), offset, v, jnp.asarray(float(intercept), X.dtype), loss)
+        start = jnp.concatenate([jnp.zeros_like(init[:1]), init])
+        outcome, objective, done = newton_attempt(task, penalty, start, tol)
+        return Found(outcome, objective), done
+
+    @sees_lanes
+    def over_lanes(arguments, init, tol):
+        rank = tol.ndim
+        lanes = jnp.broadcast_shapes(*(leaf.shape[:rank] for leaf in jax.tree.leaves((arguments, init))))
+        own, _ = split_axes([leaf.shape[:rank] for leaf in jax.tree.leaves(arguments[:4])])
+        apart = math.prod(lanes) == math.prod(lanes[axis] for axis in own)
+        whole = math.prod(arguments.X.shape[:rank]) in (1, math.prod(lanes))  # no design would have to be copied
+        together = apart and whole and math.prod(lanes) > 1
+        problems = (arguments, init, tol)
+        return in_lockstep(attempt, careful, problems, rank) if together else hides_lanes(careful, problems, rank)
+
+    return over_lanes(*lax.stop_gradient((arguments, init, tol)))
