@@ -181,9 +181,11 @@ def in_lockstep(
             for leaf, apart in zip(leaves, varies, strict=True)
         )
 
-    groups = [leaf.reshape(-1, _group_size(count), *leaf.shape[1:]) for leaf in own]
+    size = _group_size(count)
+    filled = jnp.minimum(jnp.arange(-(-count // size) * size), count - 1)
+    groups = [(leaf if len(filled) == count else leaf[filled]).reshape(-1, size, *leaf.shape[1:]) for leaf in own]
     results, done = lax.map(lambda group: jax.vmap(lambda *parts: attempt(*whole(parts)))(*group), groups)
-    results, done = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), (results, done))
+    results, done = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], (results, done))
     left = jnp.nonzero(~done, size=count)[0]
 
     def redo(i, results):
@@ -195,9 +197,11 @@ def in_lockstep(
 
 
 def _group_size(count: int) -> int:
-    """The divisor of the number of problems that is nearest to the best size of a group."""
-    divisors = [size for size in range(1, count + 1) if count % size == 0]
-    return min(divisors, key=lambda size: abs(math.log(size / _GROUP)))
+    """Near the best size one that divides the number of problems, if there is one; else copies fill the last group."""
+    if count <= _GROUP:
+        return count
+    even = [size for size in range(_GROUP // 2, 2 * _GROUP) if count % size == 0]
+    return min(even or [_GROUP], key=lambda size: abs(size - _GROUP))
 
 
 def _lane(leaf, own, index, rank):
