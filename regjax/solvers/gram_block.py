@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
     Attributes:
         gram: G (M, M).
-        moments: xⱼᵀy (M,).
+        moments: xⱼᵀy (M,); None where correlations are given.
         diagonal: that of G.
         live: how many slots are in use, int32.
         energy: ‖y‖².
@@ -34,7 +34,7 @@ class Block(NamedTuple):
     """
 
     gram: Array
-    moments: Array
+    moments: Array | None
     diagonal: Array
     live: Array
     energy: Array
@@ -244,9 +244,9 @@ def settle(
     """
     eps = float(jnp.finfo(w.dtype).eps)
 
-    def objective(w, c):
+    def objective(w, c):  # above that of the start, apart from what is charged there
         charged = jnp.where(w == 0, 0, penalty.l1) * jnp.abs(w) + penalty.l2 * w**2 / 2
-        return jnp.sum(charged - w * (block.moments + c) / 2)
+        return jnp.sum(charged - (w - first_w) * (first_c + c) / 2)
 
     def off(w, c):
         return jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
@@ -267,6 +267,7 @@ def settle(
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
     near = c is not None
     c = c if near else correlations(block, w)
+    first_w, first_c = w, c
     enough = jnp.maximum(max(8 * eps, 1e-13) * block.scale, goal * off(w, c))
     start = Spot(w, c, jnp.zeros_like(w), jnp.array(near), zero, infinity, infinity, zero)
     return lax.while_loop(unfinished, one_round, start)

@@ -30,6 +30,7 @@ from regjax.solvers.task import (
     certify_and_pull,
     null_model,
     place,
+    refit,
     working_point,
     working_weights,
 )
@@ -195,6 +196,8 @@ def _solve(
         result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
         here, promised = result.state
         here = _place(task, columns, here.point)  # steps have left their rounding in the predictors
+        point, _, eta = refit(task, penalty, here.point, penalty.unpenalised, here.eta)  # so that a dual point is near
+        here = place(task, point, eta)
         proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
         hessian = hessian._replace(serves=complete & jnp.isfinite(result.error))
@@ -255,9 +258,8 @@ def _newton_step(
     target = target - task.one * root * (root @ target) / jnp.where(total > 0, total, 1)
     w = jnp.where(held.used, here.point[1:, 0][held.index], 0)
     pull = -_products(held, scaled)
-    moments = jnp.where(held.used, pull + image(held.gram, w, *positions(w != 0)), 0)
     diagonal = jnp.where(held.used, jnp.diag(held.gram), 0)
-    block = Block(held.gram, moments, diagonal, held.live, target @ target, jnp.max(jnp.abs(moments)))
+    block = Block(held.gram, None, diagonal, held.live, target @ target, jnp.max(jnp.abs(pull)))
     inner = strengths.take(held.index)
     step = held.spread(settle(block, inner, inner, w, 1000, pull, _EXACT).w - w)
     change = image(columns, step, *positions(step != 0))
