@@ -106,25 +106,27 @@ def _cut(parts: Parts, q: Array, m: Array, lams: Array, caps: Array, level: Arra
     gain = jnp.where(caps[order] > level, q[order] - m[order] * level, -jnp.inf)
     _, loss, order = lax.sort((first, -gain, order), num_keys=2)
     size = jnp.abs(q[order]) + m[order] * level
-    worth = _running_sums(-loss - lams, first == rank)
-    slip = 8 * jnp.finfo(q.dtype).eps * (jnp.abs(worth) + size + lams)
+    worth = _running_sums(-loss - lams, first)
+    slip = 2 * jnp.finfo(q.dtype).eps * (jnp.abs(worth) + size + lams)
 
     def most(x):
         return jax.ops.segment_max(x, first, num_segments=len(q), indices_are_sorted=True)[first]
 
     last = most(jnp.where(worth + slip >= most(worth), rank, -1))
-    last = jnp.where(most(worth - slip) > 0, last, -1)
+    last = jnp.where((worth > slip)[last], last, -1)
     above = rank <= last
     return Parts(order, jnp.where(above, first, jnp.maximum(first, last + 1))), above
 
 
-def _running_sums(x: Array, starts: Array) -> Array:
-    """Sums that begin anew at each start, so that they know nothing of the rounding of other parts."""
+def _running_sums(x: Array, first: Array) -> Array:
+    """Sums from the first rank of each part on, by doubling: they know nothing of the rounding of other parts."""
+    rank = jnp.arange(len(x), dtype=jnp.int32)
 
-    def add(a, b):
-        return a[0] | b[0], jnp.where(b[0], b[1], a[1] + b[1])
+    def double(k, sums):
+        before = rank - jnp.left_shift(1, k)
+        return sums + jnp.where(before >= first, sums[before], 0)
 
-    return lax.associative_scan(add, (starts, x))[1]
+    return lax.fori_loop(0, (len(x) - 1).bit_length(), double, x)
 
 
 def _means(y: Array, m: Array, ids: Array) -> Array:
