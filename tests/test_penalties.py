@@ -46,7 +46,6 @@ from tests.problems import assert_close, tolerance
 P = 12
 RNG = np.random.default_rng(0)
 FACTORS = np.where(np.arange(P) == 2, 0.0, np.where(np.arange(P) == 5, np.inf, RNG.uniform(0.5, 2.0, P)))
-LISTED = np.where((FACTORS == 0) | np.isinf(FACTORS), FACTORS, 1.0)
 LOWER = -RNG.uniform(0.2, 1.0, P) * (np.arange(P) % 3 != 0)
 UPPER = np.where(np.arange(P) % 4 == 0, np.inf, RNG.uniform(0.0, 1.5, P))
 GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4]
@@ -562,7 +561,8 @@ EXCLUDED = np.where(np.isinf(FACTORS), 0, np.inf)
         (L2(0.5, FACTORS), Limited(L2(0.5, FINITE), -EXCLUDED, EXCLUDED)),
         (PlusL2(L1(0.5), np.full(P, 0.4)), ElasticNet(0.5, 0.4)),
         (LimitedVariation(TotalVariation(0.5)), TotalVariation(0.5)),
-        (LimitedSlope(Slope(0.5 * np.ones(P), LISTED), 0.0, 1.0), Limited(L1(0.5, LISTED), 0.0, 1.0)),
+        (LimitedSlope(Slope(0.5 * np.ones(P), FACTORS), LOWER, UPPER), Limited(L1(0.5, FACTORS), LOWER, UPPER)),
+        (LimitedSlope(Slope(0.5 * DECAY)), Slope(0.5 * DECAY)),
     ],
 )
 def test_special_cases_agree(one, other):

@@ -19,28 +19,24 @@ class Parts(NamedTuple):
     first: Array
 
 
-def minimiser(q: Array, m: Array, lams: Array, caps: Array | None = None) -> Array:
+def minimiser(q: Array, m: Array, lams: Array, caps: Array) -> Array:
     r"""u (p,), differentiable where it is. Members of one part have the same u, to the last bit.
 
     Args:
         q: (p,). m: > 0 (p,). lams: λ₁ ≥ λ₂ ≥ … ≥ 0 (p,).
-        caps: c > 0 (p,), perhaps inf; none if None.
+        caps: c > 0 (p,), perhaps inf.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> ones, lams = jnp.ones(3), jnp.array([2.0, 1.0, 0.0])
-        >>> print(minimiser(jnp.array([0.5, 3.5, 3.0]), ones, lams))
+        >>> q, m, lams = jnp.array([0.5, 3.5, 3.0]), jnp.ones(3), jnp.array([2.0, 1.0, 0.0])
+        >>> print(minimiser(q, m, lams, jnp.full(3, jnp.inf)))
         [0.5  1.75 1.75]
-        >>> print(minimiser(jnp.array([0.5, 3.5, 3.0]), ones, lams, jnp.array([2.0, 1.0, 2.0])))
+        >>> print(minimiser(q, m, lams, jnp.array([2.0, 1.0, 2.0])))
         [0.5 1.  1. ]
     """
     fixed = lax.stop_gradient((q, m, lams))
-    if caps is None:
-        rank = jnp.arange(len(q), dtype=jnp.int32)
-        parts, top = Parts(rank, jnp.zeros_like(rank)), jnp.full_like(q, jnp.inf)
-    else:
-        parts, place = part_at_caps(*fixed, lax.stop_gradient(caps))
-        top = _levels(caps)[0][place]
+    parts, place = part_at_caps(*fixed, lax.stop_gradient(caps))
+    top = _levels(caps)[0][place]
     order, first = part_at_means(parts, *fixed, lax.stop_gradient(top))
     level = jnp.clip(_means(q[order] - lams, m[order], first), 0, top)
     return jnp.zeros_like(q).at[order].set(level, unique_indices=True)

@@ -61,7 +61,7 @@ class Slope(Gauge):
         Without factors |w|₍ᵢ₎ − step·λᵢ made non-increasing, then cut at 0; with them the order is part of the problem.
         """
         if self.factors is not None:
-            return self.prox_within(w, step)
+            return self.prox_within(w, step, jnp.full_like(w, jnp.inf))
         step = cast(step, w)
 
         def column(w, lams):
@@ -73,21 +73,20 @@ class Slope(Gauge):
 
         return over_columns(column, w, self.lams_of(w))
 
-    def prox_within(self, w: Array, step: ArrayLike, limits: Array | None = None) -> Array:
+    def prox_within(self, w: Array, step: ArrayLike, limits: Array) -> Array:
         """The prox with |u| ≤ limits, > 0 where w is not 0, for the coefficients in the list."""
         step = cast(step, w)
 
-        def column(w, listed, factors, lams, *limits):
+        def column(w, listed, factors, lams, limits):
             sizes = jnp.where(listed, jnp.abs(w), 0)
-            caps = [jnp.where(sizes > 0, scaled_limits(limit, factors), jnp.inf) for limit in limits]
-            levels = minimiser(sizes / factors, 1 / factors**2, step * lams, *caps)
-            shrunk = levels / factors
-            for limit, cap in zip(limits, caps, strict=True):
-                shrunk = jnp.where(levels >= cap, limit, shrunk)  # to the last bit, which f·c/f may not be
+            caps = jnp.where(sizes > 0, scaled_limits(limits, factors), jnp.inf)
+            levels = minimiser(sizes / factors, 1 / factors**2, step * lams, caps)
+            shrunk = jnp.where(
+                levels >= caps, limits, levels / factors
+            )  # a limit to the last bit, which cf/f may not be
             return jnp.sign(w) * shrunk
 
-        held = () if limits is None else (limits,)
-        return self._restored(over_columns(column, w, *self.listing(w), self.lams_of(w), *held), w)
+        return self._restored(over_columns(column, w, *self.listing(w), self.lams_of(w), limits), w)
 
     def slack(self, w: Array, z: Array) -> Array:
         """P(w) + P*(z) − ⟨w, z⟩ = Σᵢ (u₍ᵢ₎ − u₍ᵢ₊₁₎) Σ_{k ≤ i} (λₖ − sign(w)(z/f)₍ₖ₎), all in the order of u = f|w|."""
