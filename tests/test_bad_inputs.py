@@ -210,12 +210,12 @@ G = (0, 0, 1)
             "which standardize=True would",
         ),
         (
-            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=-1.0, upper=2.0),
-            "lower and upper of Slope must be -c or 0 and c or 0",
+            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=jnp.array([-1.0, 0.5, 0.0])),
+            "lower must be at most 0",
         ),
         (
-            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3), jnp.array([0.0, 2.0, 1.0]))),
-            "factors of Slope must be 0, 1 or inf",
+            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3), jnp.array([0.0, -2.0, 1.0]))),
+            "factors must be non-negative",
         ),
         (
             lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0, jnp.ones(3))),

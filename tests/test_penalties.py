@@ -46,7 +46,6 @@ from tests.problems import assert_close, tolerance
 P = 12
 RNG = np.random.default_rng(0)
 FACTORS = np.where(np.arange(P) == 2, 0.0, np.where(np.arange(P) == 5, np.inf, RNG.uniform(0.5, 2.0, P)))
-LISTED = np.where((FACTORS == 0) | np.isinf(FACTORS), FACTORS, 1.0)
 LOWER = -RNG.uniform(0.2, 1.0, P) * (np.arange(P) % 3 != 0)
 UPPER = np.where(np.arange(P) % 4 == 0, np.inf, RNG.uniform(0.0, 1.5, P))
 GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4]
@@ -78,9 +77,10 @@ TABLE = {
     "MultiTask": Row(lambda c: MultiTask(c, FACTORS), per_column=False),
     "MCP": Row(lambda c: MCP(c, 2.0, FACTORS)),
     "SCAD": Row(SCAD, once=True),
-    "Slope": Row(lambda c: Slope(c * DECAY, LISTED)),
+    "Slope": Row(lambda c: Slope(c * DECAY, FACTORS)),
+    "Slope without factors": Row(lambda c: Slope(c * DECAY), once=True),
     "TotalVariation": Row(lambda c: TotalVariation(c, FACTORS[:-1])),
-    "Limited Slope": Row(lambda c: LimitedSlope(Slope(c * DECAY, LISTED), -1.5, 1.5)),
+    "Limited Slope": Row(lambda c: LimitedSlope(Slope(1.35 * c * DECAY, FACTORS), LOWER, UPPER)),
     "Limited Slope, one side": Row(lambda c: LimitedSlope(Slope(c * DECAY), 0.0), once=True),
     "Limited TotalVariation": Row(
         lambda c: LimitedVariation(TotalVariation(c, FACTORS[:-1]), -0.5, 1.5), has_strength=False
@@ -561,7 +561,8 @@ EXCLUDED = np.where(np.isinf(FACTORS), 0, np.inf)
         (L2(0.5, FACTORS), Limited(L2(0.5, FINITE), -EXCLUDED, EXCLUDED)),
         (PlusL2(L1(0.5), np.full(P, 0.4)), ElasticNet(0.5, 0.4)),
         (LimitedVariation(TotalVariation(0.5)), TotalVariation(0.5)),
-        (LimitedSlope(Slope(0.5 * np.ones(P), LISTED), 0.0, 1.0), Limited(L1(0.5, LISTED), 0.0, 1.0)),
+        (LimitedSlope(Slope(0.5 * np.ones(P), FACTORS), LOWER, UPPER), Limited(L1(0.5, FACTORS), LOWER, UPPER)),
+        (LimitedSlope(Slope(0.5 * DECAY)), Slope(0.5 * DECAY)),
     ],
 )
 def test_special_cases_agree(one, other):
@@ -652,13 +653,16 @@ def test_slope_dual_norm_equals_a_linear_program():
     assert_close(Slope(lams).dual_norm(jnp.asarray(z)), -best.fun, f64=1e-9)
 
 
-@pytest.mark.parametrize("name", ["SparseGroup", "Slope", "TotalVariation"])
+@pytest.mark.parametrize("name", ["SparseGroup", "Slope", "Limited Slope", "TotalVariation"])
 def test_large_sizes(name):
     """Batches of 2000 coefficients: pairs from the prox keep their slack and distance at rounding."""
     p = 2000
     make = {
         "SparseGroup": lambda c: SparseGroup(c, c, np.arange(p) % 300),
         "Slope": lambda c: Slope(c * jnp.linspace(2, 0.1, p)),
+        "Limited Slope": lambda c: LimitedSlope(
+            Slope(c * jnp.linspace(2, 0.1, p), jnp.linspace(0.5, 2, p)), -(jnp.sin(jnp.arange(p)) ** 2), 2.0
+        ),
         "TotalVariation": TotalVariation,
     }[name]
 
@@ -705,7 +709,8 @@ def test_rules_and_axes_of_penalties_within_limits():
         limit(Slope(jnp.ones(2)), -a, 1.0),
         limit(L1Ball(1.0, jnp.array([1.0, a])), 0.0, jnp.inf),
     )]))(jnp.array([1.0, 2.0, jnp.nan]))  # fmt: skip
-    assert [valid.tolist() for valid in known] == 3 * [[True, False, False]] + [[True, True, False]]
+    assert [valid[1].tolist() for valid in known] == [True, False, True, True]
+    assert [valid[::2].tolist() for valid in known] == 4 * [[True, False]]
     axes = strength_axes(limit(L1Ball(jnp.ones(4), jnp.ones(3)), -jnp.ones(3), 1.0))
     assert (axes.penalty.radius, axes.penalty.factors, axes.lower) == (0, None, None)
     assert float(scale_strengths(limit(TotalVariation(2.0), -1.0, 1.0), 3.0).penalty.lam) == 6

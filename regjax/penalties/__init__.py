@@ -12,10 +12,11 @@ from regjax.penalties.limited_slope import LimitedSlope
 from regjax.penalties.limited_variation import LimitedVariation
 from regjax.penalties.limits import limit
 from regjax.penalties.nonconvex import MCP, SCAD
-from regjax.penalties.ordered import Slope, TotalVariation
+from regjax.penalties.ordered import TotalVariation
 from regjax.penalties.protocol import Penalty
 from regjax.penalties.quadratic import Tikhonov
 from regjax.penalties.ravel import ravel_penalty
+from regjax.penalties.slope import Slope
 from regjax.penalties.sums import PlusL2
 
 __all__ = [

@@ -12,10 +12,9 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
-from regjax.penalties.limited_ordered import LimitedOrder
-from regjax.penalties.limited_slope import LimitedSlope
+from regjax.penalties.limited_variation import LimitedVariation
 from regjax.penalties.nonconvex import MCP, SCAD
-from regjax.penalties.ordered import Slope, TotalVariation
+from regjax.penalties.ordered import TotalVariation
 from regjax.penalties.ravel import ravel_penalty
 
 P = TypeVar("P")
@@ -72,12 +71,6 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
     if "lams" in values:
         falling = f"lams must not increase, λ₁ ≥ λ₂ ≥ …, got {values['lams']}"
         yield lambda a: jnp.all(a[1:] <= a[:-1]), (values["lams"],), falling
-    if isinstance(penalty, Slope) and "factors" in values:
-        known = (
-            "factors of Slope must be 0, 1 or inf, since the prox of a reweighted sorted norm has no known form; "
-            f"got {values['factors']}"
-        )
-        yield lambda a: jnp.all((a == 0) | (a == 1) | jnp.isinf(a)), (values["factors"],), known
     if isinstance(penalty, MCP | SCAD):
         least, gamma = penalty.least_gamma, values["gamma"]
         yield lambda a: jnp.all(a > least), (gamma,), f"gamma must be above {least}, got {gamma}"
@@ -88,15 +81,12 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
         if "penalty" in values:
             yield lambda a: jnp.all(a <= 0), (lower,), f"lower must be at most 0, got {lower}"
             yield lambda a: jnp.all(a >= 0), (upper,), f"upper must be at least 0, got {upper}"
-        if isinstance(penalty, LimitedOrder):
+        if isinstance(penalty, LimitedVariation):
             message = (
-                f"lower and upper of {type(penalty.penalty).__name__} must be the same for all coefficients, since "
-                f"its prox within other limits is not known; got {lower} and {upper}"
+                "lower and upper of TotalVariation must be the same for all coefficients, since its prox within other "
+                f"limits is not known; got {lower} and {upper}"
             )
             yield lambda lo, up: _same_rows(lo) & _same_rows(up), (lower, upper), message
-        if isinstance(penalty, LimitedSlope):
-            message = f"lower and upper of Slope must be -c or 0 and c or 0, with one c, got {lower} and {upper}"
-            yield lambda lo, up: jnp.all((lo == 0) | (up == 0) | (lo == -up)), (lower, upper), message
 
 
 def _same_rows(limits: Any) -> Array:

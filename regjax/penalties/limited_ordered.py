@@ -1,4 +1,4 @@
-"""What `Slope` and `TotalVariation` share within limits that are the same for all coefficients."""
+"""What `Slope` and `TotalVariation` share within limits."""
 
 from typing import Any
 
@@ -11,9 +11,10 @@ from regjax.penalties.elementwise import Box
 
 
 class LimitedOrder(ByCoefficient):
-    """The methods of P(w) with lower ≤ wⱼ ≤ upper for all j; a class gives the dual methods.
+    """The methods of P(w) with lowerⱼ ≤ wⱼ ≤ upperⱼ for all j; a class gives the dual methods.
 
-    Limits are cuts: the prox within them is that of P, clipped. Only the first row of an array of limits counts.
+    Limits that are the same for all coefficients are cuts: the prox within them is that of P, clipped. Where others are
+    allowed a class gives `prox` and `tangent` too.
     """
 
     penalty: Any
@@ -24,12 +25,8 @@ class LimitedOrder(ByCoefficient):
     separable = False
 
     def box(self, w: Array) -> Box:
-        """The limits, one per column."""
-        return Box(*(jnp.broadcast_to(per_row(cast(limit, w), w), w.shape)[:1] for limit in (self.lower, self.upper)))
-
-    def opened(self, x: Array) -> Array:
-        """The part of x that P sees of it."""
-        return x
+        """The limits, like w."""
+        return Box(*(jnp.broadcast_to(per_row(cast(limit, w), w), w.shape) for limit in (self.lower, self.upper)))
 
     def value(self, w: Array) -> Array:
         """P(w)."""
@@ -37,7 +34,7 @@ class LimitedOrder(ByCoefficient):
 
     def prox(self, w: Array, step: ArrayLike) -> Array:
         """argmin over u of ‖u − w‖²/(2 step) + P(u): that without limits, clipped."""
-        return self.box(w).prox(self.penalty.prox(self.opened(w), step), 1.0)
+        return self.box(w).prox(self.penalty.prox(w, step), 1.0)
 
     def distance(self, w: Array, z: Array) -> Array:
         """|w − prox(w + z, 1)|, which is 0 exactly where z ∈ ∂P(w)."""

@@ -4,29 +4,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
+from jax.typing import ArrayLike
 
 from regjax.core.node import register_node
-from regjax.penalties.elementary import PER_COEFFICIENT, rounding
+from regjax.penalties.elementary import PER_COEFFICIENT, over_columns
+from regjax.penalties.levels import maximiser
 from regjax.penalties.limited_ordered import LimitedOrder
+from regjax.penalties.slope import layered, scaled_limits
 
 
 @register_node
 @dataclass(frozen=True, eq=False)
 class LimitedSlope(LimitedOrder):
-    r"""`Slope` with |wⱼ| ≤ c, 0 ≤ wⱼ ≤ c or −c ≤ wⱼ ≤ 0, c perhaps infinite.
+    r"""`Slope` with lowerⱼ ≤ wⱼ ≤ upperⱼ.
 
-    Coefficients that may have one sign only are cut at 0 before they are sorted. Other limits would have to know the
-    order of the coefficients before it is found.
+    Coefficients that may not have the sign of w are 0, and then the sizes u = f|w| have caps cⱼ, f times the limit on
+    the side of w. Both P(w) − ⟨w, z⟩ and P*(z) are integrals over levels t of what a set is worth, Σ (|z|/f)ⱼ over it
+    less the first λ: of {u > t}, and of the best set of those with cⱼ > t, which is {u* > t} for a maximiser u*.
 
     Attributes:
         penalty: `Slope`.
-        lower, upper: −c or 0, and c or 0: the same for all coefficients.
+        lower: ≤ 0, a scalar, (p,), or an array that broadcasts against w. upper: ≥ 0, likewise.
 
     Example:
         >>> import jax.numpy as jnp
         >>> from regjax.penalties import Slope
-        >>> P = LimitedSlope(Slope(jnp.array([2.0, 1.0, 0.0])), 0.0, 1.5)
+        >>> P = LimitedSlope(Slope(jnp.array([2.0, 1.0, 0.0])), 0.0, jnp.array([1.0, 2.0, 1.5]))
         >>> print(P.prox(jnp.array([0.5, -3.5, 4.0]), 1.0))
         [0.  0.  1.5]
     """
@@ -35,44 +39,57 @@ class LimitedSlope(LimitedOrder):
     lower: Any = field(default=-jnp.inf, metadata=PER_COEFFICIENT)
     upper: Any = field(default=jnp.inf, metadata=PER_COEFFICIENT)
 
-    def opened(self, x: Array) -> Array:
-        """x, 0 where its sign is not allowed."""
-        box = self.box(x)
-        return jnp.clip(x, jnp.where(box.lower < 0, -jnp.inf, 0), jnp.where(box.upper > 0, jnp.inf, 0))
+    def prox(self, w: Array, step: ArrayLike) -> Array:
+        """argmin over u of ‖u − w‖²/(2 step) + P(u)."""
+        shrunk = self.penalty.prox_within(self._opened(w), step, self._limits(w))
+        return self.box(w).prox(shrunk, 1.0)  # of coefficients that are not in the list
 
     def slack(self, w: Array, z: Array) -> Array:
-        """P(w) + P*(z) − ⟨w, z⟩: the terms of `Slope` with e of `conjugate` added to each sum, and e(c − |w|₍₁₎)."""
-        steps, sums, first = self.penalty.ordered(w, z)
-        excess, cap = self._excess(z)
-        unused = jnp.where(excess == 0, 0, excess * jnp.maximum(jnp.where(jnp.isinf(cap), 0, cap) - first, 0))
-        total = jnp.sum(jnp.maximum(steps * (sums + excess), 0)) + jnp.sum(unused)
-        outside = jnp.any(jnp.isinf(cap) & (excess > 0))
-        return jnp.where(outside, jnp.inf, total) + self.box(w).slack(w, self._loose(z)) + self.penalty.barrier(w)
+        """P(w) + P*(z) − ⟨w, z⟩: for each level the worth of the best set less that of {f|w| > t}."""
+        endless = jnp.isinf(self._limits(z))
+
+        def column(sizes, terms, push, caps, lams):
+            ends = jnp.where(jnp.isinf(caps), 0, caps)
+            caps = jnp.where(
+                jnp.isinf(caps), jnp.max(ends), caps
+            )  # above all limits no set is worth anything, or P* is inf
+            order, best = maximiser(push, lams, caps)
+            levels, terms = lax.sort((-jnp.append(best, sizes), jnp.append(push[order] - lams, terms)), num_keys=1)
+            return -levels, terms
+
+        opened, (_, factors) = self._opened(z), self.penalty.listing(z)
+        push, caps = jnp.abs(self.penalty.charged(opened)), scaled_limits(self._limits(z), factors)
+        levels = over_columns(column, *self.penalty.ordered(w, z), push, caps, self.penalty.lams_of(z))
+        outside = self.penalty.conjugate(jnp.where(endless, opened, 0)) + self.penalty.barrier(w)
+        return layered(*levels) + outside + self.box(w).slack(w, self._loose(z))
 
     def conjugate(self, z: Array) -> Array:
-        """P*(z) = c·e with e the largest Σ_{k ≤ i} (|z|₍ₖ₎ − λₖ), if that is positive."""
-        excess, cap = self._excess(z)
-        return jnp.sum(jnp.where(excess == 0, 0, excess * cap)) + self.box(z).conjugate(self._loose(z))
+        """P*(z), the slack at 0."""
+        return self.slack(jnp.zeros_like(z), z)
 
     def dual_scale(self, z: Array) -> Array:
-        """The largest s in [0, 1] with s·z in the domain of P*: that of `Slope` where c is infinite."""
-        endless = jnp.where(jnp.isinf(self._cap(z)), self.opened(z), 0 * z)
+        """The largest s in [0, 1] with s·z in the domain of P*: that of `Slope` where z pushes at no limit."""
+        endless = jnp.where(jnp.isinf(self._limits(z)), self._opened(z), 0 * z)
         return jnp.minimum(self.penalty.dual_scale(endless), self.box(z).dual_scale(self._loose(z)))
 
     def dual_norm(self, z: Array) -> Array:
         """The smallest multiple of this penalty for which z is in its subdifferential at 0."""
-        return self.penalty.dual_norm(self.opened(z))
+        return self.penalty.dual_norm(self._opened(z))
 
-    def _cap(self, z: Array) -> Array:
-        box = self.box(z)
-        return jnp.broadcast_to(jnp.maximum(box.upper, -box.lower), z.shape)[0]
+    def tangent(self, w: Array, u: Array) -> Array:
+        """That of the penalty, 0 at the limits and for coefficients of the size of one that is at its limit."""
+        box = self.box(w)
+        return box.tangent(w, self.penalty.tangent_within(w, u, (w <= box.lower) | (w >= box.upper)))
 
-    def _excess(self, z: Array) -> tuple[Array, Array]:
-        """e of `conjugate`, without what may be rounding where c is infinite, and c, both per column."""
-        cap, sums = self._cap(z), self.penalty.surplus(self.opened(z))
-        slip = rounding(z) * len(z) ** 0.5 * jnp.max(jnp.abs(z), axis=0)
-        excess = jnp.max(sums, axis=0, initial=0)
-        return jnp.where(jnp.isinf(cap) & (excess <= slip), 0, excess), cap
+    def _opened(self, x: Array) -> Array:
+        """x, 0 where its sign is not allowed."""
+        box = self.box(x)
+        return jnp.clip(x, jnp.where(box.lower < 0, -jnp.inf, 0), jnp.where(box.upper > 0, jnp.inf, 0))
+
+    def _limits(self, x: Array) -> Array:
+        """The limit of the size of each coefficient on the side of x."""
+        box = self.box(x)
+        return jnp.where(x > 0, box.upper, -box.lower)
 
     def _loose(self, z: Array) -> Array:
         """z of the coefficients that have limits only."""

@@ -8,14 +8,14 @@ from scipy.optimize import linprog
 
 import regjax
 from regjax.losses import Logistic, Quantile, Squared
-from regjax.penalties import L1Ball, L2Ball, LimitedVariation, Slope, TotalVariation
+from regjax.penalties import L1Ball, L2Ball, LimitedVariation, Slope, TotalVariation, limit
+from regjax.solvers.certificate import Columns
 from tests.problems import assert_close, problem, tolerance
 
 P = 7
 FACTORS = np.array([0.0, 1.0, np.inf, 2.0, 0.5, 1.0, 1.5])
 LOWER = np.array([-np.inf, -0.25, -1.0, -0.3125, 0.0, -0.375, -1.0])  # numbers of float32 too
 UPPER = np.array([np.inf, 0.1875, 1.0, 0.5, 0.3125, 2.0, 0.0])
-LISTED = np.array([0.0, 1.0, np.inf, 1.0, 1.0, 1.0, 1.0])
 EDGES = np.array([1.0, 0.5, 0.0, np.inf, 2.0, 1.0])
 DECAY = np.linspace(3.0, 0.5, P)
 
@@ -68,39 +68,38 @@ def variation(lam, w, z):
     return value + largest(z, np.full(P, -0.375), np.full(P, 0.5), np.diff(np.eye(P), axis=0), cost) - w @ z
 
 
-def sorted_norm(scale, w, z):
-    """Sums of the k largest sizes are linear programs: k·t + Σ (|v| − t)₊."""
-    assert w[2] == 0
-    assert np.abs(w).max() <= 0.375
-    lams, listed = scale * DECAY, LISTED == 1
+def sorted_norm(scale, w, z, lower=LOWER, upper=UPPER):
+    """Sums of the k largest sizes are linear programs: k·t + Σ (f|v| − t)₊."""
+    lams, listed = scale * DECAY, (FACTORS > 0) & np.isfinite(FACTORS)
+    charged = np.where(listed, FACTORS, 0)
+    z = np.where(FACTORS == 0, 0, z)
+    lower, upper = (np.where(np.isinf(FACTORS), 0, limit) for limit in (lower, upper))
+    slip = tolerance(1e-12, 1e-5)
+    assert np.all((w >= lower * (1 + slip)) & (w <= upper * (1 + slip)))
     drops = lams - np.append(lams[1:], 0)
-    sizes = -np.sort(-np.abs(w[listed]))
-    limit = np.where(np.isinf(LISTED), 0, 0.375)
-    count = listed.sum()
     # v, its sizes a, and for each k: t and the excesses s ≥ a − t
-    cost = np.concatenate(
-        [-z, np.zeros(P), np.concatenate([drops[k] * np.append(k + 1, np.ones(P)) for k in range(P)])]
-    )
-    rows = [np.hstack([sign * np.eye(P), -np.eye(P), np.zeros((P, P * (P + 1)))]) for sign in (1, -1)]
+    blocks = [np.append(k + 1, np.ones(P)) * drops[k] for k in range(P)]
+    cost = np.concatenate([-z, np.zeros(P), *blocks])
+    rows = [np.hstack([sign * np.diag(charged), -np.eye(P), np.zeros((P, P * (P + 1)))]) for sign in (1, -1)]
     for k in range(P):
-        row = np.zeros((count, len(cost)))
-        row[np.arange(count), P + np.flatnonzero(listed)] = 1
+        row = np.zeros((P, len(cost)))
         start = 2 * P + k * (P + 1)
+        row[:, P : 2 * P] = np.eye(P)
         row[:, start] = -1
-        row[np.arange(count), start + 1 + np.flatnonzero(listed)] = -1
+        row[:, start + 1 : start + 1 + P] = -np.eye(P)
         rows.append(row)
     A = np.concatenate(rows)
-    bounds = [*((-c, c) for c in limit), *((0, None) for _ in range(len(cost) - P))]
+    bounds = [*zip(lower, upper, strict=True), *((0, None) for _ in range(len(cost) - P))]
     found = linprog(cost, A, np.zeros(len(A)), bounds=bounds)
     assert found.status == 0
-    return lams[:count] @ sizes - found.fun - w @ z
+    return lams @ -np.sort(-charged * np.abs(w)) - found.fun - w @ z
 
 
 CASES = {
     "l1 ball": (lambda c: L1Ball(c, FACTORS), {"lower": LOWER, "upper": UPPER}, ball, 0.9),
     "l2 ball": (lambda c: L2Ball(c, FACTORS), {"lower": LOWER, "upper": UPPER}, sphere, 0.5),
     "total variation": (lambda c: TotalVariation(c, EDGES), {"lower": -0.375, "upper": 0.5}, variation, 1.3),
-    "slope": (lambda c: Slope(c * DECAY, LISTED), {"lower": -0.375, "upper": 0.375}, sorted_norm, 12.0),
+    "slope": (lambda c: Slope(c * DECAY, FACTORS), {"lower": LOWER, "upper": UPPER}, sorted_norm, 4.0),
 }
 X, Y, V = problem(30, P, seed=4)
 DIRECTION = jnp.asarray(np.random.default_rng(0).normal(size=len(Y)))
@@ -147,6 +146,36 @@ def test_squares_within_limits(name):
 @pytest.mark.parametrize("name", [*reversed(CASES)])  # another one runs by default
 def test_logistic_within_limits(name):
     check(name, Logistic(), (Y > 0).astype(Y.dtype), lambda y, eta: 1 / (1 + np.exp(-eta)) - y)
+
+
+@pytest.mark.x64
+def test_limits_of_a_sorted_norm_in_standardized_columns():
+    """The linear program in the scale of the columns; at other points the gap is more than what is left to gain."""
+    x, y, v = (np.asarray(a, float) for a in (X, Y, V))
+    x = x - np.average(x, axis=0, weights=v)
+    size = np.sqrt(np.average(x**2, axis=0, weights=v))
+    penalty = Slope(8.0 * DECAY, FACTORS)
+    found = regjax.fit(X, Y, Squared(), penalty, weights=V, lower=LOWER, upper=UPPER, standardize=True, tol=1e-13)
+    assert bool(found.converged)
+    assert found.gap <= 1e-12
+    w = np.asarray(found.params.coef) * size
+    x, y = np.sqrt(v)[:, None] * x / size, np.sqrt(v) * (y - np.average(y, weights=v))
+    pull = x.T @ (y - x @ w)
+    assert sorted_norm(8.0, w, pull, LOWER * size, UPPER * size) <= 1e-9 * np.abs(w @ pull)
+    charged = np.where(np.isinf(FACTORS), 0, FACTORS)
+    sizes = charged * np.abs(w)
+    assert_close(sizes[5], sizes[6], f64=1e-13)  # two of one size, which is no limit
+    assert np.count_nonzero(np.isclose(w, size * LOWER) | np.isclose(w, size * UPPER)) >= 2
+
+    def objective(w):
+        return np.sum((y - x @ w) ** 2) / 2 + 8.0 * DECAY @ -np.sort(-charged * np.abs(w))
+
+    points = np.array([0.0, 0.5, 0.9, 0.999])[:, None] * w
+    within = limit(penalty, LOWER * size, UPPER * size)
+    gaps = jax.jit(jax.vmap(lambda w: Columns(x, y[:, None]).certify(within, w[:, None]).gap))(points)
+    left = np.array([objective(point) for point in points]) - float(found.objective)
+    assert_close(objective(w), found.objective, f64=1e-14)
+    assert np.all((left > 0) & (left <= gaps) & (gaps <= 3 * left))
 
 
 @pytest.mark.slow
