@@ -62,7 +62,7 @@ def fit(
         weights: v (n,), non-negative; 1 if None.
         offset: o, of the shape of y; 0 if None.
         lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None. Those of
-            `Slope` and `TotalVariation` are the same for all coefficients, `Tikhonov` takes none.
+            `Slope` are the same for all coefficients, `Tikhonov` takes none.
         intercept: whether b, unpenalised, is fitted.
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.

@@ -12,7 +12,6 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
-from regjax.penalties.limited_ordered import LimitedOrder
 from regjax.penalties.limited_slope import LimitedSlope
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import Slope, TotalVariation
@@ -88,13 +87,12 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
         if "penalty" in values:
             yield lambda a: jnp.all(a <= 0), (lower,), f"lower must be at most 0, got {lower}"
             yield lambda a: jnp.all(a >= 0), (upper,), f"upper must be at least 0, got {upper}"
-        if isinstance(penalty, LimitedOrder):
+        if isinstance(penalty, LimitedSlope):
             message = (
-                f"lower and upper of {type(penalty.penalty).__name__} must be the same for all coefficients, since "
-                f"its prox within other limits is not known; got {lower} and {upper}"
+                "lower and upper of Slope must be the same for all coefficients, since its prox within other limits is "
+                f"not known; got {lower} and {upper}"
             )
             yield lambda lo, up: _same_rows(lo) & _same_rows(up), (lower, upper), message
-        if isinstance(penalty, LimitedSlope):
             message = f"lower and upper of Slope must be -c or 0 and c or 0, with one c, got {lower} and {upper}"
             yield lambda lo, up: jnp.all((lo == 0) | (up == 0) | (lo == -up)), (lower, upper), message
 

@@ -1,4 +1,4 @@
-"""What `Slope` and `TotalVariation` share within limits that are the same for all coefficients."""
+"""What `Slope` and `TotalVariation` share within limits."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from regjax.penalties.elementwise import Box
 
 
 class LimitedOrder(ByCoefficient):
-    """The methods of P(w) with lower ≤ wⱼ ≤ upper for all j; a class gives the dual methods.
+    """The methods of P(w) with lowerⱼ ≤ wⱼ ≤ upperⱼ; a class gives the dual methods.
 
-    Limits are cuts: the prox within them is that of P, clipped. Only the first row of an array of limits counts.
+    Where limits are the same for all coefficients they are cuts: the prox within them is that of P, clipped.
     """
 
     penalty: Any
@@ -24,8 +24,8 @@ class LimitedOrder(ByCoefficient):
     separable = False
 
     def box(self, w: Array) -> Box:
-        """The limits, one per column."""
-        return Box(*(jnp.broadcast_to(per_row(cast(limit, w), w), w.shape)[:1] for limit in (self.lower, self.upper)))
+        """The limits of each coefficient."""
+        return Box(*(jnp.broadcast_to(per_row(cast(limit, w), w), w.shape) for limit in (self.lower, self.upper)))
 
     def opened(self, x: Array) -> Array:
         """The part of x that P sees of it."""

@@ -11,7 +11,6 @@ from regjax.penalties.blocks import Blocks
 from regjax.penalties.check import check_rules
 from regjax.penalties.elementwise import Limited
 from regjax.penalties.limited_blocks import LimitedBlocks
-from regjax.penalties.limited_ordered import LimitedOrder
 from regjax.penalties.limited_slope import LimitedSlope
 from regjax.penalties.limited_variation import LimitedVariation
 from regjax.penalties.ordered import Slope, TotalVariation
@@ -26,7 +25,7 @@ def limit(penalty: Any, lower: Any, upper: Any) -> Any:
     Args:
         penalty: a sum over single coefficients (`Limited`), norms of groups (`LimitedBlocks`), a ball (`LimitedBall`),
             `Slope` (`LimitedSlope`), `TotalVariation` (`LimitedVariation`), or one of these and a ridge (`PlusL2`).
-        lower, upper: scalars, (p,), or arrays that broadcast against w; for the last two the same for all coefficients.
+        lower, upper: scalars, (p,), or arrays that broadcast against w; for `Slope` the same for all coefficients.
     """
     if isinstance(penalty, PlusL2):
         return replace(penalty, penalty=limit(penalty.penalty, lower, upper))
@@ -47,12 +46,11 @@ def check_scaled(penalty: Any) -> None:
     """Raise `ValueError` where standardised columns would give one limit a different size for each coefficient."""
     if isinstance(penalty, PlusL2):
         return check_scaled(penalty.penalty)
-    if isinstance(penalty, LimitedOrder):
-        name = type(penalty.penalty).__name__
+    if isinstance(penalty, LimitedSlope):
         require(
             lambda lower, upper: jnp.all((lower == 0) | jnp.isinf(lower)) & jnp.all((upper == 0) | jnp.isinf(upper)),
             penalty.lower,
             penalty.upper,
-            message=f"lower and upper of {name} must be the same for all coefficients, which standardize=True would "
+            message="lower and upper of Slope must be the same for all coefficients, which standardize=True would "
             f"undo: it takes 0 and inf, got {penalty.lower} and {penalty.upper}",
         )
