@@ -653,7 +653,7 @@ def test_slope_dual_norm_equals_a_linear_program():
     assert_close(Slope(lams).dual_norm(jnp.asarray(z)), -best.fun, f64=1e-9)
 
 
-@pytest.mark.parametrize("name", ["SparseGroup", "Slope", "TotalVariation"])
+@pytest.mark.parametrize("name", ["SparseGroup", "Slope", "TotalVariation", "Limited TotalVariation"])
 def test_large_sizes(name):
     """Batches of 2000 coefficients: pairs from the prox keep their slack and distance at rounding."""
     p = 2000
@@ -661,6 +661,9 @@ def test_large_sizes(name):
         "SparseGroup": lambda c: SparseGroup(c, c, np.arange(p) % 300),
         "Slope": lambda c: Slope(c * jnp.linspace(2, 0.1, p)),
         "TotalVariation": TotalVariation,
+        "Limited TotalVariation": lambda c: LimitedVariation(
+            TotalVariation(c), -np.linspace(0, 1, p), np.arange(p) % 7
+        ),
     }[name]
 
     @partial(jax.jit, compiler_options=QUICKLY)

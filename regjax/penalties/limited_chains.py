@@ -19,37 +19,41 @@ def limited_jumps(y: Array, charges: Array, lower: Array, upper: Array, *, linea
 
     Divide and conquer over levels, as in `jumps`. For a level c, which u are above c is a binary problem in which
     entries with h ≤ c must be 0 and those with l > c must be 1; which u are at least c is another, with h < c and
-    l ≥ c. A block is cut where either changes. At the best constant within the limits of all of its entries neither
-    can take all of a block to one side, so that the block is cut, or constant. Limits that bind would be found one by
-    one that way: every other round takes the mean of what the entries would be without charges, which halves a block.
+    l ≥ c. A block is cut where either changes, and what is found about u narrows the limits. At the best constant within
+    the limits of all entries neither can take all of a block to one side, so that the block is cut, or constant. Limits
+    that bind would be found one by one that way: every other round halves the range of what the entries would be
+    without charges, in which u is.
 
     Args:
         y: (p,), finite. charges: a ≥ 0 (p − 1,), perhaps inf. With NaN anywhere there are no jumps, but free ones.
         lower, upper: l ≤ 0 ≤ h, (p,), so that no level forces both 0 and 1; finite if `linear`.
         linear: whether the cost is −⟨y, u⟩; else ½‖u − y‖².
     """
-    free = charges == 0  # a jump without cost: what sign it is given does not matter
 
     def best(y):
         return jnp.where(y == 0, 0, jnp.sign(y) * jnp.inf) if linear else y
 
     def cut(carry):
-        signs, _, soft, _ = carry
+        signs, lower, upper, _, halve, _ = carry
         moved = pulled(y, signs, charges, charges)
-        floor, ceiling = block_limits(lower, upper, signs)
-        level = jnp.clip(best(block_means(moved, signs)), floor, ceiling)
-        level = jnp.where(soft, block_means(jnp.clip(best(moved), lower, upper), signs), level)
+        alone = jnp.clip(best(moved), lower, upper)
+        together = jnp.clip(best(block_means(moved, signs)), *block_limits(lower, upper, signs))
+        level = jnp.where(halve, (block_max(alone, signs) - block_max(-alone, signs)) / 2, together)
         slope, size = (-moved, jnp.abs(moved)) if linear else (level - moved, jnp.abs(moved) + jnp.abs(level))
         joined = signs == 0
         high, ends = jnp.append(jnp.where(joined, charges, 0), 0), jnp.append(~joined, True)
         one, none = jnp.stack([lower > level, lower >= level]), jnp.stack([upper <= level, upper < level])
         forced, tie = one.astype(jnp.int8) - none.astype(jnp.int8), jnp.array([False, True])
-        x = jax.vmap(lambda forced, tie: level_set(slope, size, -high, high, ends, forced, tie))(forced, tie)
-        found = jnp.where(joined, jnp.sign(jnp.diff(jnp.sum(x, axis=0, dtype=jnp.int8))), signs)
-        return found, level, ~soft, soft | jnp.any(found != signs)
+        above, least = jax.vmap(lambda forced, tie: level_set(slope, size, -high, high, ends, forced, tie))(forced, tie)
+        lower = jnp.where(least == 1, jnp.maximum(lower, level), lower)
+        upper = jnp.where(above == 0, jnp.minimum(upper, level), upper)
+        found = jnp.where(joined, jnp.sign(jnp.diff(above + least)), signs)
+        return found, lower, upper, level, ~halve, halve | jnp.any(found != signs)
 
-    start = free.astype(jnp.int8), jnp.zeros_like(y), jnp.zeros((), bool), jnp.ones((), bool)
-    return lax.while_loop(lambda carry: carry[3], cut, start)[:2]
+    free = charges == 0  # a jump without cost: what sign it is given does not matter
+    start = free.astype(jnp.int8), lower, upper, jnp.zeros_like(y), jnp.zeros((), bool), jnp.ones((), bool)
+    signs, _, _, level, *_ = lax.while_loop(lambda carry: carry[-1], cut, start)
+    return signs, level
 
 
 def block_limits(lower: Array, upper: Array, signs: Array) -> tuple[Array, Array]:
