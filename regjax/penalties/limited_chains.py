@@ -19,10 +19,11 @@ def limited_jumps(y: Array, charges: Array, lower: Array, upper: Array, *, linea
 
     Divide and conquer over levels, as in `jumps`. For a level c, which u are above c is a binary problem in which
     entries with h ≤ c must be 0 and those with l > c must be 1; which u are at least c is another, with h < c and
-    l ≥ c. A block is cut where either changes, and what is found about u narrows the limits. At the best constant within
-    the limits of all entries neither can take all of a block to one side, so that the block is cut, or constant. Limits
-    that bind would be found one by one that way: every other round halves the range of what the entries would be
-    without charges, in which u is.
+    l ≥ c. A block is cut where either changes, and what is found about u narrows the limits.
+
+    At the best constant within the limits of all entries neither can take all of a block to one side, so that the block
+    is cut, or constant. Limits that bind would be found one by one that way: every other round halves the range of what
+    the entries would be without charges, in which u is.
 
     Args:
         y: (p,), finite. charges: a ≥ 0 (p − 1,), perhaps inf. With NaN anywhere there are no jumps, but free ones.
