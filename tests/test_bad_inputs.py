@@ -202,11 +202,11 @@ G = (0, 0, 1)
             "lower and upper take a penalty .* not Tikhonov",
         ),
         (
-            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=-jnp.arange(3.0)),
-            "lower and upper of TotalVariation must be the same for all coefficients",
+            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=-jnp.arange(3.0)),
+            "lower and upper of Slope must be the same for all coefficients",
         ),
         (
-            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=-1.0, standardize=True),
+            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=-1.0, upper=1.0, standardize=True),
             "which standardize=True would",
         ),
         (
@@ -216,6 +216,10 @@ G = (0, 0, 1)
         (
             lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3), jnp.array([0.0, -2.0, 1.0]))),
             "factors must be non-negative",
+        ),
+        (
+            lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0), lower=jnp.array([-1.0, 0.5, 0.0])),
+            "lower must be at most 0",
         ),
         (
             lambda: regjax.fit(X, y, Squared(), penalties.TotalVariation(1.0, jnp.ones(3))),

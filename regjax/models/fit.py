@@ -21,7 +21,6 @@ from regjax.models.penalized import squares, worst
 from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Penalty, Tikhonov, Zero, check_penalty, is_valid, limit
-from regjax.penalties.limits import check_scaled
 from regjax.solvers.any_loss import resolve_loss
 from regjax.solvers.certificate import null_pull
 from regjax.solvers.manifold import drift
@@ -61,8 +60,8 @@ def fit(
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.
         offset: o, of the shape of y; 0 if None.
-        lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None. Those of
-            `TotalVariation` are the same for all coefficients, `Tikhonov` takes none.
+        lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None.
+            `Tikhonov` takes none.
         intercept: whether b, unpenalised, is fitted.
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.
@@ -102,8 +101,6 @@ def fit(
     matrix_penalty = check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
     limits = check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
     bounded = matrix_penalty if limits is None else limit(matrix_penalty, *limits)
-    if standardize and limits is not None:
-        check_scaled(bounded)
     start = jnp.zeros(coef_shape, samples.X.dtype)
     if init is not None:
         start = samples.structure.ravel(init, trailing, "init").astype(start.dtype).reshape(coef_shape)

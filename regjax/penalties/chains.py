@@ -19,9 +19,6 @@ def jumps(y: Array, rise: ArrayLike, fall: ArrayLike) -> Array:
     the same; if no other x costs less the block is constant, else it is cut where x changes. A cut edge has a known
     sign, so that its cost is linear. All blocks are treated at once, in about log₂(number of blocks) rounds.
 
-    With mⱼ the cost of xⱼ = 1 over that of xⱼ = 0, given the best x before, mⱼ₊₁ = clip(mⱼ, −βⱼ, αⱼ) + c − yⱼ₊₁: a
-    composition of shifts and clips, which are closed under composition, so that doubling finds every mⱼ.
-
     Args:
         y: (p,), finite.
         rise: α ≥ 0, a scalar or (p − 1,), perhaps inf. fall: β ≥ 0. With NaN anywhere there are no jumps.
@@ -30,9 +27,6 @@ def jumps(y: Array, rise: ArrayLike, fall: ArrayLike) -> Array:
         Hochbaum, An efficient algorithm for image segmentation, Markov random fields and related problems, JACM 48
         (2001).
     """
-    p = len(y)
-    index = jnp.arange(p, dtype=jnp.int32)
-    eps = jnp.finfo(y.dtype).eps
     y = y - jnp.mean(y)
     bounds = -jnp.asarray(fall, y.dtype), jnp.asarray(rise, y.dtype)
 
@@ -42,19 +36,37 @@ def jumps(y: Array, rise: ArrayLike, fall: ArrayLike) -> Array:
         level = block_means(moved, signs)
         joined = signs == 0
         low, high = (jnp.append(jnp.where(joined, bound, 0), 0) for bound in bounds)
-        shift = level - moved
-        before = jnp.append(0, compose_all(shift, low, high)[:-1])
-        cost = before + shift
-        slip = 8 * eps * (jnp.abs(cost) + jnp.abs(moved) + jnp.abs(level))
-        ends = jnp.append(~joined, True)
-        above = jnp.where(ends, cost < 0, cost < low - slip)
-        below = jnp.where(ends, cost >= 0, cost > high + slip)
-        deciding = lax.cummin(jnp.where(above | below, index, p - 1), reverse=True)
-        x = above[deciding].astype(jnp.int8)
+        x = level_set(level - moved, jnp.abs(moved) + jnp.abs(level), low, high, jnp.append(~joined, True))
         found = jnp.where(joined, jnp.diff(x), signs)
         return found, jnp.any(found != signs)
 
-    return lax.while_loop(lambda carry: carry[1], cut, (jnp.zeros(p - 1, jnp.int8), True))[0]
+    return lax.while_loop(lambda carry: carry[1], cut, (jnp.zeros(len(y) - 1, jnp.int8), True))[0]
+
+
+def level_set(
+    slope: Array, size: Array, low: Array, high: Array, ends: Array, forced: ArrayLike = 0, tie: ArrayLike = False
+) -> Array:
+    r"""The x ∈ {0, 1}ᵖ of least cost Σ slopeⱼxⱼ + Σ highⱼ[xⱼ < xⱼ₊₁] − lowⱼ[xⱼ > xⱼ₊₁], int8.
+
+    With mⱼ the cost of xⱼ = 1 over that of xⱼ = 0, given the best x before, mⱼ₊₁ = clip(mⱼ, lowⱼ, highⱼ) + slopeⱼ₊₁: a
+    composition of shifts and clips, which are closed under composition, so that doubling finds every mⱼ.
+
+    Args:
+        slope: (p,), finite. size: of what it is a difference of, for its rounding.
+        low, high: (p,), low ≤ 0 ≤ high, perhaps infinite; 0 at the ends.
+        ends: whether a block, a problem of its own, ends here.
+        forced: 1 where x must be 1, −1 where it must be 0. tie: what x is at the end of a block where either will do.
+    """
+    p = len(slope)
+    index = jnp.arange(p, dtype=jnp.int32)
+    forced = jnp.broadcast_to(forced, (p,))
+    held = compose_all(slope, jnp.where(forced < 0, high, low), jnp.where(forced > 0, low, high))
+    cost = jnp.append(0, held[:-1]) + slope
+    slip = 8 * jnp.finfo(slope.dtype).eps * (jnp.where(jnp.isinf(cost), 0, jnp.abs(cost)) + size)
+    above = jnp.where(forced == 0, cost < low - slip, forced > 0)
+    below = jnp.where(forced == 0, cost > high + slip, forced < 0)
+    deciding = lax.cummin(jnp.where(above | below | ends, index, p - 1), reverse=True)
+    return (above | (ends & ~below & tie))[deciding].astype(jnp.int8)
 
 
 def compose_all(shift: Array, low: Array, high: Array) -> Array:
@@ -77,6 +89,12 @@ def compose_all(shift: Array, low: Array, high: Array) -> Array:
 def block_ids(signs: Array) -> Array:
     """0, 1, …: the block of each entry, for the signs of the jumps between entries."""
     return jnp.cumsum(jnp.append(0, jnp.abs(jnp.sign(signs))).astype(jnp.int32))
+
+
+def block_max(x: Array, signs: Array) -> Array:
+    """For each entry the largest of its block."""
+    ids = block_ids(signs)
+    return jax.ops.segment_max(x, ids, num_segments=len(x), indices_are_sorted=True)[ids]
 
 
 def block_means(y: Array, signs: Array) -> Array:

@@ -12,7 +12,6 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import Structure
 from regjax.penalties.blocks import MultiTask
-from regjax.penalties.limited_variation import LimitedVariation
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import TotalVariation
 from regjax.penalties.ravel import ravel_penalty
@@ -81,18 +80,6 @@ def _rules(penalty: Any) -> Iterator[tuple[Callable[..., Array], tuple[Any, ...]
         if "penalty" in values:
             yield lambda a: jnp.all(a <= 0), (lower,), f"lower must be at most 0, got {lower}"
             yield lambda a: jnp.all(a >= 0), (upper,), f"upper must be at least 0, got {upper}"
-        if isinstance(penalty, LimitedVariation):
-            message = (
-                "lower and upper of TotalVariation must be the same for all coefficients, since its prox within other "
-                f"limits is not known; got {lower} and {upper}"
-            )
-            yield lambda lo, up: _same_rows(lo) & _same_rows(up), (lower, upper), message
-
-
-def _same_rows(limits: Any) -> Array:
-    """Whether limits are the same for all coefficients."""
-    limits = jnp.atleast_1d(limits)
-    return jnp.all(limits == limits[:1])
 
 
 def _check_groups(groups: Any, num_columns: int) -> None:

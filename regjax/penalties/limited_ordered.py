@@ -11,11 +11,7 @@ from regjax.penalties.elementwise import Box
 
 
 class LimitedOrder(ByCoefficient):
-    """The methods of P(w) with lowerⱼ ≤ wⱼ ≤ upperⱼ for all j; a class gives the dual methods.
-
-    Limits that are the same for all coefficients are cuts: the prox within them is that of P, clipped. Where others are
-    allowed a class gives `prox` and `tangent` too.
-    """
+    """The methods of P(w) with lowerⱼ ≤ wⱼ ≤ upperⱼ; a class gives `prox`, `tangent` and the dual methods."""
 
     penalty: Any
     lower: Any
@@ -33,21 +29,13 @@ class LimitedOrder(ByCoefficient):
         return self.penalty.value(w) + self.box(w).value(w)
 
     def prox(self, w: Array, step: ArrayLike) -> Array:
-        """argmin over u of ‖u − w‖²/(2 step) + P(u): that without limits, clipped."""
-        return self.box(w).prox(self.penalty.prox(w, step), 1.0)
+        """argmin over u of ‖u − w‖²/(2 step) + P(u)."""
+        raise TypeError(f"{type(self).__name__} has no prox")
 
     def distance(self, w: Array, z: Array) -> Array:
         """|w − prox(w + z, 1)|, which is 0 exactly where z ∈ ∂P(w)."""
         return jnp.abs(w - self.prox(w + z, 1.0))
 
-    def tangent(self, w: Array, u: Array) -> Array:
-        """That of the penalty, 0 at the limits."""
-        return self.box(w).tangent(w, self.penalty.tangent(w, u))
-
     def free(self, w: Array) -> Array:
         """The coefficients without strength and limits."""
         return self.penalty.free(w) & self.box(w).free(w)
-
-    def unpenalised(self, u: Array) -> Array:
-        """That of the penalty, where there are no limits."""
-        return jnp.where(self.box(u).free(u), self.penalty.unpenalised(u), 0)

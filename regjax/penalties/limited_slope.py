@@ -49,10 +49,8 @@ class LimitedSlope(LimitedOrder):
         endless = jnp.isinf(self._limits(z))
 
         def column(sizes, terms, push, caps, lams):
-            ends = jnp.where(jnp.isinf(caps), 0, caps)
-            caps = jnp.where(
-                jnp.isinf(caps), jnp.max(ends), caps
-            )  # above all limits no set is worth anything, or P* is inf
+            # above all limits no set is worth anything, or P* is inf
+            caps = jnp.where(jnp.isinf(caps), jnp.max(jnp.where(jnp.isinf(caps), 0, caps)), caps)
             order, best = maximiser(push, lams, caps)
             levels, terms = lax.sort((-jnp.append(best, sizes), jnp.append(push[order] - lams, terms)), num_keys=1)
             return -levels, terms

@@ -6,95 +6,144 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from regjax.core.node import register_node
-from regjax.penalties.chains import compose_all
-from regjax.penalties.elementary import PER_COEFFICIENT, bisect, over_columns, rounding, times
+from regjax.penalties.chains import block_max, block_means, compose_all, pulled, refined_means
+from regjax.penalties.elementary import PER_COEFFICIENT, cast, over_columns, rounding, strength
+from regjax.penalties.limited_chains import block_limits, limited_jumps, split
 from regjax.penalties.limited_ordered import LimitedOrder
 
 
 @register_node
 @dataclass(frozen=True, eq=False)
 class LimitedVariation(LimitedOrder):
-    r"""`TotalVariation` with lower ≤ wⱼ ≤ upper, the same limits for all coefficients.
+    r"""`TotalVariation` with lowerⱼ ≤ wⱼ ≤ upperⱼ; limits of [0, 0] exclude a coefficient.
 
-    A dual point is split into z = Dᵀc + q with |cⱼ| ≤ λfⱼ from the first coefficient to the last, c taking up as much
-    of z as it can hold. That leaves the least Σ|qⱼ|, and Σ qⱼ is given: the limits carry the least of either sign.
+    A dual point is split into z = Dᵀc + q with |cⱼ| ≤ λfⱼ, such that the limits carry q at the least cost.
 
     Attributes:
         penalty: `TotalVariation`.
-        lower: ≤ 0. upper: ≥ 0.
+        lower: ≤ 0, a scalar, (p,), or an array that broadcasts against w. upper: ≥ 0, likewise.
 
     Example:
         >>> import jax.numpy as jnp
         >>> from regjax.penalties import TotalVariation
-        >>> print(LimitedVariation(TotalVariation(1.0), 0.0, 4.0).prox(jnp.array([-2.0, 1.0, 5.0, 6.0]), 1.0))
-        [0. 1. 4. 4.]
+        >>> P = LimitedVariation(TotalVariation(1.0), 0.0, jnp.array([4.0, 4.0, 2.0, jnp.inf]))
+        >>> print(P.prox(jnp.array([-2.0, 3.0, 5.0, 6.0]), 1.0))
+        [0. 2. 2. 5.]
     """
 
     penalty: Any
     lower: Any = field(default=-jnp.inf, metadata=PER_COEFFICIENT)
     upper: Any = field(default=jnp.inf, metadata=PER_COEFFICIENT)
 
+    def prox(self, w: Array, step: ArrayLike) -> Array:
+        """argmin over u of ‖u − w‖²/(2 step) + P(u): constant on blocks, to the last bit."""
+
+        def column(w, charges, lower, upper, lam):
+            signs, _ = limited_jumps(*lax.stop_gradient((w, charges, lower, upper)), linear=False)
+            means = refined_means(pulled(w, signs, charges, charges), signs)
+            return jnp.clip(jnp.where(jnp.isnan(lam), lam, means), *block_limits(lower, upper, signs))
+
+        charges, box = self.penalty.charges(w), self.box(w)
+        lam = jnp.broadcast_to(cast(self.penalty.lam, w), w.shape[1:])
+        return over_columns(column, w, strength(cast(step, w), charges, charges), box.lower, box.upper, lam)
+
     def slack(self, w: Array, z: Array) -> Array:
         """P(w) + P*(z) − ⟨w, z⟩ = Σⱼ |dⱼ|(λfⱼ − sign(dⱼ)cⱼ), d the differences of w, and the slack of the box at q."""
         steps, charges = jnp.diff(w, axis=0), self.penalty.charges(w)
-        held, rest = self._split(z)
+        held, rest, beyond = self._split(z)
         terms = jnp.where(steps == 0, 0, jnp.abs(steps) * (charges - jnp.sign(steps) * held))
-        return jnp.sum(jnp.maximum(terms, 0)) + self.box(w).slack(w, rest)
+        return jnp.sum(jnp.maximum(terms, 0)) + self.box(w).slack(w, rest) + beyond
 
     def conjugate(self, z: Array) -> Array:
         """P*(z), that of the box at q."""
-        return self.box(z).conjugate(self._split(z)[1])
+        _, rest, beyond = self._split(z)
+        return self.box(z).conjugate(rest) + beyond
 
     def dual_scale(self, z: Array) -> Array:
         """The largest s in [0, 1] with s·z in the domain of P*."""
         box = self.box(z)
-        z = z - self.unpenalised(z)
         return 1 / jnp.maximum(self._gauge(self.penalty, z, jnp.isinf(box.upper), jnp.isinf(box.lower)), 1)
 
     def dual_norm(self, z: Array) -> Array:
-        """The smallest λ for which z ∈ ∂P(0); inf where z has a mean that only a limit could hold."""
+        """The smallest λ for which z ∈ ∂P(0); inf where only a limit could hold z."""
         box = self.box(z)
-        z = z - self.unpenalised(z)
         return self._gauge(replace(self.penalty, lam=1.0), z, box.upper > 0, box.lower < 0)
 
-    def _split(self, z: Array) -> tuple[Array, Array]:
-        """c (p − 1, …) and q (p, …), without what may be rounding where a limit is infinite."""
-        z = z - self.unpenalised(z)
+    def tangent(self, w: Array, u: Array) -> Array:
+        """The mean of u over each run of equal coefficients, 0 where one of them is at a limit."""
+        box, ends = self.box(w), (jnp.diff(w, axis=0) != 0) | (self.penalty.charges(w) == 0)
+        return _loose_means(u, ends, (w <= box.lower) | (w >= box.upper))
 
-        def column(z, charges):
-            ends = jnp.append(charges, 0)
-            held = compose_all(-z, -ends, ends)
-            return held[:-1], z - jnp.append(0, held[:-1]) + held
+    def unpenalised(self, u: Array) -> Array:
+        """The mean of each stretch between free jumps, 0 where one of its coefficients has a limit."""
+        return _loose_means(u, self.penalty.charges(u) == 0, ~self.box(u).free(u))
 
-        held, rest = over_columns(column, z, self.penalty.charges(z))
-        box = self.box(z)
+    def _split(self, z: Array) -> tuple[Array, Array, Array]:
+        """c (p − 1, …) and q (p, …), 0 where a limit is infinite; inf if there q is more than rounding, else 0."""
+        z, box = z - self.unpenalised(z), self.box(z)
+        held, rest = over_columns(split, z, self.penalty.charges(z), box.lower, box.upper)
         endless = jnp.where(rest > 0, jnp.isinf(box.upper), jnp.isinf(box.lower))
-        return held, jnp.where(endless & (jnp.abs(rest) <= self._slip(z)), 0, rest)
+        beyond = jnp.where(endless & ~(jnp.abs(rest) <= _slip(z)), lax.stop_gradient(jnp.abs(rest)) * jnp.inf, 0)
+        return held, jnp.where(endless, 0, rest), jnp.sum(beyond)
 
     def _gauge(self, penalty: Any, z: Array, up: Array, down: Array) -> Array:
-        """The smallest g at which the charges g·λf hold z of every stretch, in the directions that are open."""
-        edge = jnp.zeros((1, *z.shape[1:]), z.dtype)
+        """The smallest g at which the charges g·λf hold every stretch of z, in the directions in which it is open.
+
+        The worst stretch is convex in g: from 0 Newton's steps do not pass the root, and end at it. Where stretches tie
+        a step may be too long; the next one returns.
+        """
+        z = z - self.unpenalised(z)
 
         def over(g, penalty, z):
             """By how much a stretch sums to more than the charges at its two ends, in the worst place."""
-            charges = times(jnp.concatenate([edge, penalty.charges(z), edge]), g)
-            sums = jnp.concatenate([edge, jnp.cumsum(z, axis=0)])
-            sides = [(a - charges)[1:] - lax.cummin(a + charges)[:-1] for a in (sums, -sums)]
-            return jnp.max(jnp.maximum(*(jnp.where(on, s, -jnp.inf) for on, s in zip((up, down), sides, strict=True))))
+            charges = penalty.charges(z)
+            charges = strength(g, charges, charges)
+            return jnp.maximum(*(jnp.max(over_columns(_worst, *a, charges)) for a in ((z, up), (-z, down))))
 
         fixed = lax.stop_gradient((penalty, z))
-        charges = fixed[0].charges(z)
-        most = jnp.sum(jnp.abs(fixed[1])) / jnp.min(jnp.where(charges > 0, charges, jnp.inf), initial=jnp.inf)
-        slip = jnp.max(self._slip(fixed[1]))
-        most = jnp.where(most > 0, most, 1)
-        _, g = bisect(lambda g: over(g, *fixed) > slip, jnp.zeros_like(most), most)
-        slope = jax.jvp(lambda g: over(g, *fixed), (g,), (jnp.ones_like(g),))[1]
-        g = g - jnp.where(slope < 0, over(g, penalty, z) / jnp.where(slope < 0, slope, 1), 0)  # with a derivative
-        holds = over(0 * most, *fixed) <= slip
-        never = over(most, *fixed) > slip
-        return jnp.where(holds, 0, jnp.where(never, jnp.inf, g)) + 0 * jnp.sum(z)
+        slip = jnp.max(_slip(fixed[1]))
 
-    def _slip(self, z: Array) -> Array:
-        return rounding(z) * len(z) ** 0.5 * jnp.max(jnp.abs(z), axis=0)
+        def line(g):
+            return jax.jvp(lambda g: over(g, *fixed), (g,), (jnp.ones_like(g),))
+
+        def step(carry):
+            k, g, (excess, slope) = carry
+            g = g - excess / slope
+            return k + 1, g, line(g)
+
+        def goes_on(carry):
+            k, _, (excess, slope) = carry
+            return (jnp.abs(excess) > slip) & (slope < 0) & ((excess > 0) | (k > 0)) & (k < 100)
+
+        nothing = jnp.zeros((), z.dtype)
+        steps, g, (excess, slope) = lax.while_loop(goes_on, step, (0, nothing, line(nothing)))
+        downhill = slope < 0
+        root = g - jnp.where(downhill, over(g, penalty, z) / jnp.where(downhill, slope, 1), 0)  # with a derivative
+        found = jnp.where((steps == 0) & (excess <= slip), 0, jnp.where(downhill | (excess <= slip), root, jnp.inf))
+        return jnp.where(jnp.isnan(excess), excess, found) + 0 * jnp.sum(z)
+
+
+def _worst(z: Array, reach: Array, charges: Array) -> Array:
+    """The largest of Σz over a stretch within reach minus the charges at its two ends.
+
+    Where the stretch begins is decided as in `compose_all`: the best one so far goes on, or a new one begins.
+    """
+    charges = jnp.append(charges, 0)
+    begun = compose_all(z, -charges, jnp.where(reach, jnp.inf, -charges))
+    return jnp.max(jnp.where(reach, jnp.append(0, begun[:-1]) + z - charges, -jnp.inf))
+
+
+def _loose_means(u: Array, ends: Array, held: Array) -> Array:
+    """The mean of u over each run, 0 in runs of which an entry is held."""
+
+    def column(u, ends, held):
+        return jnp.where(block_max(held, ends) > 0, 0, block_means(u, ends))
+
+    return over_columns(column, u, ends.astype(jnp.int8), held.astype(jnp.int8))
+
+
+def _slip(z: Array) -> Array:
+    return rounding(z) * len(z) ** 0.5 * jnp.max(jnp.abs(z), axis=0)

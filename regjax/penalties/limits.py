@@ -3,9 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
-
-from regjax.core.checks import require
 from regjax.penalties.balls import Ball, LimitedBall
 from regjax.penalties.blocks import Blocks
 from regjax.penalties.check import check_rules
@@ -26,8 +23,7 @@ def limit(penalty: Any, lower: Any, upper: Any) -> Any:
     Args:
         penalty: a sum over single coefficients (`Limited`), norms of groups (`LimitedBlocks`), a ball (`LimitedBall`),
             `Slope` (`LimitedSlope`), `TotalVariation` (`LimitedVariation`), or one of these and a ridge (`PlusL2`).
-        lower, upper: scalars, (p,), or arrays that broadcast against w; those of `TotalVariation` are the same for all
-            coefficients.
+        lower, upper: scalars, (p,), or arrays that broadcast against w.
     """
     if isinstance(penalty, PlusL2):
         return replace(penalty, penalty=limit(penalty.penalty, lower, upper))
@@ -42,17 +38,3 @@ def limit(penalty: Any, lower: Any, upper: Any) -> Any:
         "lower and upper take a penalty of single coefficients or of groups, a ball, Slope or TotalVariation, not "
         f"{type(penalty).__name__}"
     )
-
-
-def check_scaled(penalty: Any) -> None:
-    """Raise `ValueError` where standardised columns would give one limit a different size for each coefficient."""
-    if isinstance(penalty, PlusL2):
-        return check_scaled(penalty.penalty)
-    if isinstance(penalty, LimitedVariation):
-        require(
-            lambda lower, upper: jnp.all((lower == 0) | jnp.isinf(lower)) & jnp.all((upper == 0) | jnp.isinf(upper)),
-            penalty.lower,
-            penalty.upper,
-            message="lower and upper of TotalVariation must be the same for all coefficients, which standardize=True "
-            f"would undo: it takes 0 and inf, got {penalty.lower} and {penalty.upper}",
-        )

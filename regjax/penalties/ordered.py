@@ -60,7 +60,7 @@ class TotalVariation(Gauge):
     Attributes:
         lam: λ ≥ 0, a scalar or one per target (t,).
         factors: f ≥ 0 (p − 1,), one per difference, since differences are what this penalty charges; 1 if None. 0
-            leaves a jump free, inf forbids it.
+            leaves a jump free, inf forbids it. A coefficient is excluded by limits of [0, 0], see `LimitedVariation`.
 
     Example:
         >>> import jax.numpy as jnp

@@ -119,8 +119,9 @@ def _extended(penalties: Strengths, count: int) -> Strengths:
 def _whole_path(sums, penalties, start, max_iter):
     """The path with all columns in the set: XᵀX once, and no other pass over X."""
     scale = jnp.max(jnp.abs(sums.cross))
-    block = Block(sums.gram, sums.cross, jnp.diag(sums.gram), jnp.int32(len(sums.gram)), sums.energy, scale)
-    coef, _, sweeps = solve_lanes(block, _extended(penalties, 1), start, jnp.zeros_like(start), max_iter)
+    block = Block(sums.gram, jnp.diag(sums.gram), jnp.int32(len(sums.gram)), sums.energy, scale)
+    still = jnp.zeros_like(start)
+    coef, _, sweeps = solve_lanes(block, sums.cross, _extended(penalties, 1), start, still, max_iter)
     return coef, sweeps, jnp.ones(len(coef), bool)
 
 
@@ -158,9 +159,9 @@ def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: An
     l1, l2 = (lax.dynamic_slice_in_dim(a, walk.lane, chunk + 1) for a in (padded.l1, padded.l2))
     held = walk.held
     moments = jnp.where(held.used, data.moments[held.index], 0)
-    block = Block(held.gram, moments, jnp.diag(held.gram), held.live, data.energy, data.scale)
+    block = Block(held.gram, jnp.diag(held.gram), held.live, data.energy, data.scale)
     inner = Strengths(l1, l2, padded.limits).take(held.index)
-    w, drift, sweeps = solve_lanes(block, inner, walk.w, walk.drift, max_iter)
+    w, drift, sweeps = solve_lanes(block, moments, inner, walk.w, walk.drift, max_iter)
 
     penalty = Strengths(l1[:-1], l2[:-1], padded.limits)
     coef, residuals = held.spread(w), data.y - w @ held.columns

@@ -26,7 +26,6 @@ class Block(NamedTuple):
 
     Attributes:
         gram: G (M, M).
-        moments: xⱼᵀy (M,); None where correlations are given.
         diagonal: that of G.
         live: how many slots are in use, int32.
         energy: ‖y‖².
@@ -34,7 +33,6 @@ class Block(NamedTuple):
     """
 
     gram: Array
-    moments: Array | None
     diagonal: Array
     live: Array
     energy: Array
@@ -117,11 +115,6 @@ def positions(mask: Array) -> tuple[Array, Array]:
 def image(gram: Array, v: Array, index: Array, count: Array) -> Array:
     """Gv for a v that is zero outside of the first `count` of `index`: only those rows of G are read."""
     return lax.fori_loop(0, count, lambda i, total: total + v[index[i]] * gram[index[i]], jnp.zeros_like(gram[0]))
-
-
-def correlations(block: Block, w: Array) -> Array:
-    """Xᵀ(y − Xw)."""
-    return block.moments - image(block.gram, w, *positions(w != 0))
 
 
 def sweep(block: Block, penalty: Strengths, w: Array, c: Array) -> tuple[Array, Array]:
@@ -232,11 +225,13 @@ def settle(
     penalty: Strengths,
     ahead: Strengths,
     w: Array,
+    c: Array,
     max_iter: Any,
-    c: Array | None = None,
+    *,
+    near: bool = False,
     goal: ArrayLike = 0,
 ) -> Spot:
-    """Minimise one lane from w; where its correlations `c` are given it is near, and spared the first sweep.
+    """Minimise one lane from w, where the correlations are c; where that is `near`, it is spared the first sweep.
 
     The rounds end when the optimality conditions hold to rounding, or to `goal` times what they were off at w, or as
     well as they ever will (ten rounds in a row have lowered neither the objective nor the error), or after `max_iter`
@@ -246,7 +241,7 @@ def settle(
 
     def objective(w, c):  # above that of the start, apart from what is charged there
         charged = jnp.where(w == 0, 0, penalty.l1) * jnp.abs(w) + penalty.l2 * w**2 / 2
-        return jnp.sum(charged - (w - first_w) * (first_c + c) / 2)
+        return jnp.sum(charged - (w - start.w) * (start.c + c) / 2)
 
     def off(w, c):
         return jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
@@ -265,9 +260,6 @@ def settle(
         return (spot.error > enough) & (spot.stale < 10) & (spot.sweeps < max_iter)
 
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
-    near = c is not None
-    c = c if near else correlations(block, w)
-    first_w, first_c = w, c
     enough = jnp.maximum(max(8 * eps, 1e-13) * block.scale, goal * off(w, c))
     start = Spot(w, c, jnp.zeros_like(w), jnp.array(near), zero, infinity, infinity, zero)
     return lax.while_loop(unfinished, one_round, start)
@@ -281,12 +273,13 @@ def predict(penalty: Strengths, w: Array, drift: Array) -> Array:
 
 
 def solve_lanes(
-    block: Block, penalties: Strengths, w: Array, drift: Array, max_iter: Any
+    block: Block, moments: Array, penalties: Strengths, w: Array, drift: Array, max_iter: Any
 ) -> tuple[Array, Array, Array]:
     """Minimise lane after lane, each from where the one before points to.
 
     Args:
         block: the columns.
+        moments: xⱼᵀy (M,).
         penalties: l1 and l2 (C + 1, M): C lanes, and the one that the last of them should point to.
         w, drift: (M,), the start.
         max_iter: sweeps per lane.
@@ -298,7 +291,9 @@ def solve_lanes(
     def one(carry, lane):
         l1, l2, next_l1, next_l2 = lane
         penalty, ahead = Strengths(l1, l2, penalties.limits), Strengths(next_l1, next_l2)
-        spot = settle(block, penalty, ahead, predict(penalty, *carry), max_iter)
+        w = predict(penalty, *carry)
+        c = moments - image(block.gram, w, *positions(w != 0))
+        spot = settle(block, penalty, ahead, w, c, max_iter)
         return (spot.w, spot.drift), (spot.w, spot.drift, spot.sweeps)
 
     l1, l2 = penalties.l1, penalties.l2

@@ -112,7 +112,8 @@ def _charges(penalty: Any, w: Array, steepest: Array) -> tuple[list, Array]:
         return [_absolute(jumps, jnp.where(endless, enough, charges))], none
     if isinstance(penalty, LimitedVariation):
         box = Box(*(per_row(jnp.asarray(limit, w.dtype), w) for limit in (penalty.lower, penalty.upper)))
-        return [*_charges(penalty.penalty, w, steepest)[0], *_charges(box, w, steepest)[0]], none
+        limits, excluded = _charges(box, w, steepest)
+        return [*_charges(penalty.penalty, w, steepest)[0], *limits], excluded
     if not isinstance(penalty, Separable):
         return [], none
     terms = penalty.terms(w)

@@ -259,9 +259,9 @@ def _newton_step(
     w = jnp.where(held.used, here.point[1:, 0][held.index], 0)
     pull = -_products(held, scaled)
     diagonal = jnp.where(held.used, jnp.diag(held.gram), 0)
-    block = Block(held.gram, None, diagonal, held.live, target @ target, jnp.max(jnp.abs(pull)))
+    block = Block(held.gram, diagonal, held.live, target @ target, jnp.max(jnp.abs(pull)))
     inner = strengths.take(held.index)
-    step = held.spread(settle(block, inner, inner, w, 1000, pull, _EXACT).w - w)
+    step = held.spread(settle(block, inner, inner, w, pull, 1000, near=True, goal=_EXACT).w - w)
     change = image(columns, step, *positions(step != 0))
     shift = -task.one * (jnp.sum(slopes) + h @ change) / jnp.where(total > 0, total, 1)
     return jnp.concatenate([shift[None], step])[:, None], (shift + change)[:, None]
