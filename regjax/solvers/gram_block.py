@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from regjax.penalties.elementary import soft
 
+_AT_ONCE = 4  # rows of a product
 _STEPS = (32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
 
 
@@ -113,8 +114,20 @@ def positions(mask: Array) -> tuple[Array, Array]:
 
 
 def image(gram: Array, v: Array, index: Array, count: Array) -> Array:
-    """Gv for a v that is zero outside of the first `count` of `index`: only those rows of G are read."""
-    return lax.fori_loop(0, count, lambda i, total: total + v[index[i]] * gram[index[i]], jnp.zeros_like(gram[0]))
+    """Gv for a v that is zero outside of the first `count` of `index`: only those rows of G are read.
+
+    Some at a time, so that the sum is read and written once for all of them.
+    """
+    values = jnp.pad(jnp.where(jnp.arange(index.size) < count, v[index], 0), (0, _AT_ONCE))
+    rows = jnp.pad(index, (0, _AT_ONCE))
+
+    def add(i, total):
+        for k in range(_AT_ONCE):
+            j = _AT_ONCE * i + k
+            total = total + values[j] * gram[rows[j]]
+        return total
+
+    return lax.fori_loop(0, -(-count // _AT_ONCE), add, jnp.zeros_like(gram[0]))
 
 
 def sweep(block: Block, penalty: Strengths, w: Array, c: Array) -> tuple[Array, Array]:

@@ -176,6 +176,9 @@ def _solve(
     # the gap is of first order in the error of a dual point, what a step promises of second
     goal = jnp.maximum((4 * tol) ** 2, eps / 100)
 
+    def pull_by_columns(slopes):  # which lie in memory as a product reads them
+        return jnp.concatenate([task.one * jnp.sum(slopes, keepdims=True), columns @ slopes])
+
     def step(state, hessian):
         here, pull, _ = state
         rank = _rank(strengths, here.point[1:, 0], -pull[1:, 0])
@@ -198,7 +201,7 @@ def _solve(
         here = _place(task, columns, here.point)  # steps have left their rounding in the predictors
         point, _, eta = refit(task, penalty, here.point, penalty.unpenalised, here.eta)  # so that a dual point is near
         here = place(task, point, eta)
-        proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta)
+        proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta, pull=pull_by_columns)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
         hessian = hessian._replace(serves=complete & jnp.isfinite(result.error))
         return (here, pull, proof), hessian, jnp.maximum(proof.error, promised)
