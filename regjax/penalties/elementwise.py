@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.node import register_node
-from regjax.penalties.elementary import PER_COEFFICIENT, STRENGTH
+from regjax.penalties.elementary import PER_COEFFICIENT, STRENGTH, cast, per_row
 from regjax.penalties.separable import Separable, Terms, make_terms
 
 
@@ -168,6 +168,7 @@ class Box(Separable):
 
     Attributes:
         lower, upper: scalars, (p,), or arrays that broadcast against w; -inf and inf are no limits.
+        factors: as in `L1`: 0 leaves a coefficient without limits, inf excludes it; others change nothing.
 
     Example:
         >>> import jax.numpy as jnp
@@ -177,10 +178,16 @@ class Box(Separable):
 
     lower: Any = field(metadata=PER_COEFFICIENT)
     upper: Any = field(metadata=PER_COEFFICIENT)
+    factors: Any = field(default=None, metadata=PER_COEFFICIENT)
 
     def terms(self, w: Array) -> Terms:
         """The limits alone."""
-        return make_terms(w, 0.0, 0.0).limited(w, self.lower, self.upper)
+        lower, upper = self.lower, self.upper
+        if self.factors is not None:
+            factors = per_row(cast(self.factors, w), w)
+            lower, upper = (per_row(cast(limit, w), w) for limit in (lower, upper))
+            lower, upper = jnp.where(factors == 0, -jnp.inf, lower), jnp.where(factors == 0, jnp.inf, upper)
+        return make_terms(w, 0.0, 0.0, self.factors).limited(w, lower, upper)
 
 
 @register_node
@@ -190,12 +197,17 @@ class NonNegative(Separable):
 
     The domain of the conjugate is z ≤ 0, into which no scaling brings a positive entry: `dual_scale` is then 0.
 
+    Attributes:
+        factors: as in `Box`.
+
     Example:
         >>> import jax.numpy as jnp
         >>> print(NonNegative().prox(jnp.array([3.0, -3.0]), 1.0))
         [3. 0.]
     """
 
+    factors: Any = field(default=None, metadata=PER_COEFFICIENT)
+
     def terms(self, w: Array) -> Terms:
         """The limits alone."""
-        return make_terms(w, 0.0, 0.0).limited(w, 0.0, jnp.inf)
+        return Box(0.0, jnp.inf, self.factors).terms(w)

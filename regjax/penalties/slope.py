@@ -81,10 +81,8 @@ class Slope(Gauge):
             sizes = jnp.where(listed, jnp.abs(w), 0)
             caps = jnp.where(sizes > 0, scaled_limits(limits, factors), jnp.inf)
             levels = minimiser(sizes / factors, 1 / factors**2, step * lams, caps)
-            shrunk = jnp.where(
-                levels >= caps, limits, levels / factors
-            )  # a limit to the last bit, which cf/f may not be
-            return jnp.sign(w) * shrunk
+            # a limit to the last bit, which cf/f may not be
+            return jnp.sign(w) * jnp.where(levels >= caps, limits, levels / factors)
 
         return self._restored(over_columns(column, w, *self.listing(w), self.lams_of(w), limits), w)
 
