@@ -202,12 +202,8 @@ G = (0, 0, 1)
             "lower and upper take a penalty .* not Tikhonov",
         ),
         (
-            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=-jnp.arange(3.0)),
-            "lower and upper of Slope must be the same for all coefficients",
-        ),
-        (
-            lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=-1.0, upper=1.0, standardize=True),
-            "which standardize=True would",
+            lambda: regjax.fit(X, y, Squared(), penalties.PlusL2(penalties.Slope(jnp.ones(3)), jnp.ones(3))),
+            r"l2 has shape \(3,\): it takes a scalar",
         ),
         (
             lambda: regjax.fit(X, y, Squared(), penalties.Slope(jnp.ones(3)), lower=jnp.array([-1.0, 0.5, 0.0])),

@@ -121,10 +121,12 @@ def _ball(X: Array, weights, y: Array, radius: Array, lane, *, intercept, standa
     slope = jax.jvp(norm, (params,), (move,))[1]
     held = ~inside & (slope < 0) & (radius > 0)
     step = jnp.where(held, (radius - norm(params)) / jnp.where(held, lax.stop_gradient(slope), 1), 0)
+    step = jnp.maximum(step, -lam)  # at λ = 0 the fit is perfect, and may be so within the ball
     params = jax.tree.map(lambda a, b: a + step * lax.stop_gradient(b), params, move)
     pick = partial(jnp.where, inside)
     params = jax.tree.map(pick, free.params, params)
-    missed = ~inside & (jnp.abs(norm(params) - radius) > 1e-6 * jnp.maximum(radius, norm(params)))
+    length, slip = norm(params), 1e-6 * jnp.maximum(radius, norm(params))
+    missed = ~inside & ((length > radius + slip) | ((length < radius - slip) & (lam + step > 0)))
     # NaN in the data makes λ NaN, which the lasso takes for a bad argument: least squares knows better
     known = jnp.where(inside | (edge.status == Status.INVALID), free.status, edge.status)
     status = jnp.where(missed & (edge.status == Status.CONVERGED), Status.FLOOR, known)

@@ -15,6 +15,7 @@ from regjax.penalties.blocks import MultiTask
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import TotalVariation
 from regjax.penalties.ravel import ravel_penalty
+from regjax.penalties.sums import PlusL2
 
 P = TypeVar("P")
 # fields that must not be negative, and those among them that a path varies
@@ -105,6 +106,8 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
         elif isinstance(penalty, TotalVariation) and name == "factors":
             size, what = num_columns - 1, "one per difference of neighbours"
             takes = [(), (size,)]
+        elif isinstance(penalty, PlusL2) and name == "l2":
+            what, takes = "", [()]
         elif name == "lams":
             size, what = num_columns, "one per coefficient"
             takes = [(size,), (size, *trailing)]
@@ -112,7 +115,8 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
             continue
         if value.shape not in takes:
             scalar = "a scalar or " if () in takes else ""
-            raise ValueError(f"{name} has shape {value.shape}: it takes {scalar}{what}, {takes[-1]}")
+            several = "a scalar" if takes == [()] else f"{scalar}{what}, {takes[-1]}"
+            raise ValueError(f"{name} has shape {value.shape}: it takes {several}")
 
 
 def is_valid(penalty: Any) -> Array:
@@ -131,9 +135,11 @@ def strength_axes(penalty: P) -> P:
             continue
         if hasattr(value, "prox"):
             axes[entry.name] = strength_axes(value)
+        elif entry.name in STRENGTHS:
+            depth = 1 if entry.name == "lams" else 0
+            axes[entry.name] = jax.tree.map(lambda leaf, depth=depth: 0 if jnp.ndim(leaf) > depth else None, value)
         else:
-            per_point = 1 if entry.name == "lams" else 0
-            axes[entry.name] = 0 if entry.name in STRENGTHS and jnp.ndim(value) > per_point else None
+            axes[entry.name] = jax.tree.map(lambda _: None, value)
     return replace(penalty, **axes)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 

@@ -185,7 +185,8 @@ class Box(Separable):
         lower, upper = self.lower, self.upper
         if self.factors is not None:
             factors = per_row(cast(self.factors, w), w)
-            lower, upper = (per_row(cast(limit, w), w) for limit in (lower, upper))
+            limits = (per_row(cast(limit, w), w) for limit in (lower, upper))
+            lower, upper = (jnp.where(jnp.isinf(factors), 0, limit) for limit in limits)
             lower, upper = jnp.where(factors == 0, -jnp.inf, lower), jnp.where(factors == 0, jnp.inf, upper)
         return make_terms(w, 0.0, 0.0, self.factors).limited(w, lower, upper)
 

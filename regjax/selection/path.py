@@ -12,8 +12,12 @@ from regjax.core.solution import Solution
 from regjax.core.tree import ravel_design
 from regjax.losses import Loss, Squared
 from regjax.models.fit import fit, lam_max
+from regjax.models.prepare import prepare
+from regjax.models.problem import check_samples
 from regjax.penalties import L1, ElasticNet, Penalty, strength_axes
 from regjax.solvers.minimize import Solver
+from regjax.solvers.newton import is_quadratic
+from regjax.solvers.proximal import largest_curvature
 
 
 def path(
@@ -89,6 +93,9 @@ def lam_grid(
 ) -> Array:
     """A geometric grid of λ from `lam_max` down to `ratio` times it.
 
+    For a quadratic penalty, whose `lam_max` is infinite, from σ₁² of the (weighted, centred) design: beyond it ridge
+    regression shrinks every direction by more than a half.
+
     Args:
         X, y, penalty, loss, factors, weights, offset, lower, upper, intercept, standardize: as in `lam_max`.
         num: how many.
@@ -112,6 +119,10 @@ def lam_grid(
         X, y, penalty, loss=loss, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=intercept, standardize=standardize,
     )  # fmt: skip
+    if penalty is not None and is_quadratic(penalty):
+        samples = check_samples(X, y, weights)
+        data, *_ = prepare(samples.X, samples.Y, samples.weights, penalty, None, intercept, standardize)
+        top = largest_curvature(data.scaled_x)
     return top * ratio ** (jnp.arange(num, dtype=top.dtype) / max(num - 1, 1))
 
 

@@ -40,8 +40,8 @@ def run(
     """
 
     def outer(carry):
-        state, _, _ = carry
-        state = lax.fori_loop(0, burst, lambda _, state: step(state), state)
+        state, _, _, left = carry
+        state = lax.fori_loop(0, jnp.minimum(burst, left), lambda _, state: step(state), state)
         coef = coef_of(state)
         certificate = certify(problem, penalty, coef)
         coef, certificate = lax.cond(
@@ -49,10 +49,11 @@ def run(
             lambda: polish(problem, penalty, coef, certificate),
             lambda: (coef, certificate),
         )
-        return (state, coef, certificate), certificate.error
+        return (state, coef, certificate, left - burst), certificate.error
 
     zero = jnp.zeros((), problem.X.dtype)
-    carry = (state, jnp.zeros_like(coef_of(state)), Certificate(zero, zero, zero, zero))  # the loop begins with a burst
+    unknown = Certificate(zero, zero, zero, zero)  # the loop begins with a burst
+    carry = (state, jnp.zeros_like(coef_of(state)), unknown, jnp.int32(max_iter))
     result = iterate(outer, carry, tol=tol, max_iter=-(-max_iter // burst), patience=20)
-    _, coef, certificate = result.state
-    return Outcome(coef, certificate, result.num_iter * jnp.int32(burst), result.status)
+    _, coef, certificate, _ = result.state
+    return Outcome(coef, certificate, jnp.minimum(result.num_iter * jnp.int32(burst), max_iter), result.status)

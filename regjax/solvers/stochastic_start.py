@@ -52,5 +52,5 @@ def safe_step(loss: Loss, rows: Rows, point: Array, one: Array, batch_size: Arra
     n = scale * jnp.sum(v > 0)
     b = jnp.minimum(batch_size, n)
     mixed = (n * (b - 1) * whole + n * (n - b) * single) / (b * jnp.maximum(n - 1, 1))
-    bound = jnp.maximum(mixed, 1.02 * whole)
+    bound = jnp.maximum(mixed, whole)
     return 1 / jnp.where(bound > 0, bound, 1)

@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import regjax
 from regjax import solvers
 from regjax.losses import Squared
-from regjax.penalties import MCP, SCAD, Group, L1Ball, MultiTask, Slope, SparseGroup, TotalVariation
+from regjax.penalties import L1, L2, MCP, SCAD, Group, L1Ball, MultiTask, Slope, SparseGroup, TotalVariation
 from tests.problems import assert_close, problem, tolerance
 
 SIZES = {"tall": (40, 12), "wide": (15, 40)}
@@ -335,3 +336,34 @@ def test_ball_takes_what_the_lasso_takes(given):
     factors = np.where(np.isinf(given.get("factors", 1.0)), 0, given.get("factors", 1.0))
     assert_close(np.sum(factors * size * np.abs(ball.params.coef)), 0.4)
     assert_close(ball.params.coef, regjax.lasso(X, y, ball.lam, offset=offset, **given).params.coef)
+
+
+@pytest.mark.x64
+def test_a_ball_that_holds_an_interpolant_though_not_that_of_least_norm():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4, 8)), rng.normal(size=4)
+    least = linprog(np.ones(16), A_eq=np.hstack([X, -X]), b_eq=y).fun
+    radius = (least + np.abs(np.linalg.pinv(X) @ y).sum()) / 2
+    fit = regjax.lasso_ball(jnp.asarray(X), jnp.asarray(y), radius, intercept=False)
+    assert bool(fit.converged)
+    assert least < radius
+    assert 0 <= float(fit.lam) <= 1e-9
+    assert float(fit.objective) <= 1e-12
+    assert np.abs(fit.params.coef).sum() <= radius * (1 + 1e-9)
+
+
+def test_a_path_of_strengths_for_each_block():
+    X, y, _ = problem(30, 5, seed=6)
+    design = {"age": X[:, 0], "genes": X[:, 1:]}
+    lams = {"age": jnp.array([1.0, 0.5]), "genes": jnp.array([2.0, 1.0])}
+    fits = regjax.path(design, y, Squared(), L1(lams))
+    for k in range(2):
+        one = regjax.fit(design, y, Squared(), L1({name: lam[k] for name, lam in lams.items()}))
+        assert_close(fits.params.coef["genes"][k], one.params.coef["genes"], f64=1e-9)
+
+
+def test_the_grid_of_ridge_begins_at_the_largest_curvature():
+    X, y, v = problem(30, 5, seed=6)
+    grid = regjax.lam_grid(X, y, L2(1.0), num=3, ratio=0.01, weights=v)
+    Xc, _ = centred(X, y, v)
+    assert_close(grid, np.linalg.norm(Xc, 2) ** 2 * np.array([1, 0.1, 0.01]), f64=0.03, f32=0.03)

@@ -1,12 +1,14 @@
-"""The engine behind the lasso where its pieces meet: more coefficients than the working set holds."""
+"""The engine behind the lasso where its pieces meet: paths on a working set, and more than the set holds."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import regjax
+from regjax.losses import Squared
+from regjax.penalties import L1, ElasticNet, Group, MultiTask
 from regjax.solvers.column_set import WHOLE
-from tests.problems import assert_close
+from tests.problems import assert_close, problem, tolerance
 
 
 @pytest.mark.x64
@@ -24,3 +26,84 @@ def test_more_coefficients_than_the_working_set_holds():
     # on the support the slope is l1·sign, off it no more than l1
     assert_close(slope[w != 0], l1 * np.sign(w[w != 0]), f64=1e-7)
     assert np.abs(slope).max() <= l1 * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("limits", [{}, {"lower": -0.05, "upper": jnp.inf}], ids=["free", "limited"])
+def test_a_path_on_the_working_set_is_optimal_at_every_lambda(limits):
+    """More columns than are taken whole, some of them twice, one constant: the path grows its set chunk by chunk."""
+    rng = np.random.default_rng(1)
+    n, p = 60, WHOLE + 76
+    X = rng.normal(size=(n, p))
+    X[:, 7], X[:, 8], X[:, 9] = X[:, 5], 2 * X[:, 6], 3.0
+    y = X[:, :5] @ np.array([3.0, -2.0, 1.5, 1.0, -1.0]) + X[:, 5] + 0.5 * rng.normal(size=n)
+    X, y = jnp.asarray(X), jnp.asarray(y)
+    fits = regjax.lasso_path(X, y, regjax.lam_grid(X, y, num=24, ratio=0.02, **limits), **limits)
+    assert bool(fits.converged.all())
+    Xc, yc = (np.asarray(a, float) - np.asarray(a, float).mean(0) for a in (X, y))
+    assert (np.asarray(fits.params.coef[-1]) != 0).sum() > 20
+    for w, lam in zip(np.asarray(fits.params.coef, float), np.asarray(fits.lam, float), strict=True):
+        slope, slip = (yc - Xc @ w) @ Xc, tolerance(1e-9, 2e-3) * float(fits.lam[0])
+        held = w <= limits.get("lower", -np.inf)
+        assert w[9] == 0
+        assert np.all(w >= limits.get("lower", -np.inf))
+        assert np.all(np.abs(slope[(w != 0) & ~held] - lam * np.sign(w[(w != 0) & ~held])) <= slip)
+        assert np.all(slope[held] <= -lam + slip)
+        assert np.all(np.abs(slope[w == 0]) <= lam + slip)
+
+
+def least_gap(X, Y, W, value, scale, conjugate):
+    """Primal minus dual over the null objective at θ = s(Y − XW), s as large as the domain of P* allows."""
+    residual = Y - X @ W
+    pull = X.T @ residual
+    theta = scale(pull) * residual
+    primal = (residual**2).sum() / 2 + value(W)
+    dual = (Y * theta).sum() - (theta**2).sum() / 2 - conjugate(scale(pull) * pull)
+    return (primal - dual) / ((Y**2).sum() / 2)
+
+
+GROUPS = (0, 0, 1, 1, 2, 2)
+FAMILY = {
+    "lasso": (L1(2.0), lambda W: 2 * np.abs(W).sum(), lambda Z: min(1, 2 / np.abs(Z).max()), lambda Z: 0),
+    "elastic net": (
+        ElasticNet(2.0, 3.0),
+        lambda W: 2 * np.abs(W).sum() + 1.5 * (W**2).sum(),
+        lambda Z: 1,
+        lambda Z: (np.maximum(np.abs(Z) - 2, 0) ** 2).sum() / 6,
+    ),
+    "groups": (
+        Group(2.0, GROUPS),
+        lambda W: 2 * np.sqrt(2) * np.linalg.norm(W.reshape(3, 2), axis=1).sum(),
+        lambda Z: min(1, 2 * np.sqrt(2) / np.linalg.norm(Z.reshape(3, 2), axis=1).max()),
+        lambda Z: 0,
+    ),
+    "rows": (
+        MultiTask(2.0),
+        lambda W: 2 * np.linalg.norm(W, axis=1).sum(),
+        lambda Z: min(1, 2 / np.linalg.norm(Z, axis=1).max()),
+        lambda Z: 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_gap_of_a_point_far_from_optimal_is_true(name):
+    penalty, *parts = FAMILY[name]
+    X, y, _ = problem(30, 6, seed=2)
+    Y = jnp.stack([y, y**2], axis=1) if name == "rows" else y[:, None]
+    y = Y if name == "rows" else y
+    fit = regjax.fit(X, y, Squared(), penalty, intercept=False, solver="ista", max_iter=2, tol=0.0)
+    assert int(fit.num_iter) == 2
+    W = np.asarray(fit.params.coef, float).reshape(6, -1)
+    true = least_gap(np.asarray(X, float), np.asarray(Y, float), W, *parts)
+    assert true > 1e-3
+    assert_close(fit.gap, true, f64=1e-9, f32=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent"])
+def test_one_step_is_exact_for_orthonormal_columns(solver):
+    rng = np.random.default_rng(0)
+    X, y = np.linalg.qr(rng.normal(size=(30, 6)))[0], rng.normal(size=30)
+    moments = X.T @ y
+    fit = regjax.lasso(jnp.asarray(X), jnp.asarray(y), 0.4, intercept=False, solver=solver, max_iter=1)
+    assert int(fit.num_iter) == 1
+    assert_close(fit.params.coef, np.sign(moments) * np.maximum(np.abs(moments) - 0.4, 0), f64=1e-12, f32=1e-5)
