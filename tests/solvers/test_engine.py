@@ -28,7 +28,7 @@ def test_more_coefficients_than_the_working_set_holds():
     assert np.abs(slope).max() <= l1 * (1 + 1e-7)
 
 
-@pytest.mark.parametrize("limits", [{}, {"lower": -0.05, "upper": jnp.inf}], ids=["free", "limited"])
+@pytest.mark.parametrize("limits", [{}, {"lower": -0.0625, "upper": jnp.inf}], ids=["free", "limited"])
 def test_a_path_on_the_working_set_is_optimal_at_every_lambda(limits):
     """More columns than are taken whole, some of them twice, one constant: the path grows its set chunk by chunk."""
     rng = np.random.default_rng(1)
