@@ -7,6 +7,8 @@ import pytest
 
 import regjax
 from regjax import Status
+from regjax.losses import Lp, Multinomial
+from regjax.penalties import NonNegative, Zero
 from tests.problems import assert_close, problem
 
 X, y, V = problem(12, 3)
@@ -288,3 +290,46 @@ def test_squares_of_the_target_that_underflow_are_flagged():
     fit = regjax.lasso(X * 1e-200, y * 1e-200, 1e-320)
     assert int(fit.status) == Status.ILL_CONDITIONED
     assert bool(regjax.lasso(X, 0 * y + 3, 1e-3).converged)
+
+
+@pytest.mark.parametrize("how", [{"lower": 0.0}, {"penalty": NonNegative()}], ids=["limits", "penalty"])
+def test_separation_within_one_sided_limits_is_named(how):
+    X, _, _ = problem(40, 2, seed=3)
+    X = X - X.mean(0)
+    noisy = (X[:, 0] + X[:, 1] + 3 * jnp.sin(7.0 * jnp.arange(40)) > 0).astype(X.dtype)
+    y = jnp.stack([(X[:, 0] > 0).astype(X.dtype), noisy])
+    fits = jax.jit(jax.vmap(lambda y: regjax.logistic_regression(X, y, **how)))(y)
+    assert fits.status.tolist() == [Status.SEPARATED, Status.CONVERGED]
+
+
+@pytest.mark.once
+def test_the_curvature_of_classes_is_the_diagonal_of_their_hessian():
+    eta = jnp.array([0.3, -1.0, 0.5])
+    hessian = jax.hessian(lambda eta: Multinomial().value(jnp.array([1.0, 0.0, 0.0]), eta)[0])(eta)
+    assert_close(Multinomial().curvature(jnp.array([1.0, 0.0, 0.0]), eta), jnp.diag(hessian), f64=1e-12)
+
+
+@pytest.mark.once
+def test_numbers_of_a_loss_outside_of_their_range_are_invalid_inside_jit():
+    X, y, _ = problem(12, 2)
+
+    @jax.jit
+    @jax.vmap
+    def status(a):
+        return regjax.huber_regression(X, y, a).status, regjax.fit(X, y, Lp(1.5 + a / 4), Zero()).status
+
+    huber, power = status(jnp.array([1.0, -3.0]))
+    assert huber.tolist() == [Status.CONVERGED, Status.INVALID]
+    assert power.tolist() == [Status.CONVERGED, Status.INVALID]
+
+
+@pytest.mark.once
+def test_targets_that_are_no_numbers_are_named():
+    X, _, _ = problem(12, 2)
+    for call in (lambda y: regjax.lp_regression(X, y, 1), lambda y: regjax.multinomial_regression(X, y)):
+        with pytest.raises(ValueError, match="y has dtype"):
+            call(np.array(["a"] * 12))
+    with pytest.raises(ValueError, match="y contains NaN"):
+        regjax.multinomial_regression(X, np.full(12, np.nan))
+    with pytest.raises(ValueError, match="p must be from 1 to 2"):
+        regjax.lp_regression(X, np.arange(12.0), np.array([1.5, 3.0]))

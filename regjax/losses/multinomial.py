@@ -37,6 +37,11 @@ class Multinomial(Elementwise):
         """softmax(η) − y (n, K)."""
         return softmax(eta) - y
 
+    def curvature(self, y, eta):
+        """The diagonal p(1 − p) of the Hessian of each sample (n, K)."""
+        share = softmax(jnp.asarray(eta))
+        return share * (1 - share) + 0 * y
+
     def conjugate(self, y, theta):
         """Σₖ tₖ log tₖ with t = y + θ in the simplex (n, 1)."""
         t = y + theta

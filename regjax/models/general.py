@@ -64,6 +64,17 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
     return loss
 
 
+def known_parameters(loss: Any) -> Array:
+    """Whether the (traced) numbers of a loss are between the limits that `check_loss` asks for."""
+    good = []
+    for entry in fields(loss):
+        if not entry.metadata.get("static"):
+            low, high = loss.limits.get(entry.name, (0.0, float("inf")))
+            value = jnp.asarray(getattr(loss, entry.name))
+            good.append(jnp.all((value > low) & (value < high)))
+    return jnp.all(jnp.array([True, *good]))
+
+
 def accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
     """Whether the loss takes y, or does not look at it."""
     good = loss.valid(y)
@@ -103,7 +114,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         b, objective = with_derivative_of(known_b, b), with_derivative_of(known_objective, objective)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     taken = jnp.all(accepted(arguments.loss, arguments.y, data.weights))
-    valid = data.valid & is_valid(penalty) & (tol >= 0) & taken
+    valid = data.valid & is_valid(penalty) & known_parameters(arguments.loss) & (tol >= 0) & taken
     status = worst(jnp.atleast_1d(outcome.status))
     status = jnp.where(succeeded(status) & ~jnp.isfinite(objective), Status.NON_FINITE, status)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)

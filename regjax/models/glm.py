@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from regjax.core.checks import as_float_array, is_concrete, require
+from regjax.core.checks import as_float_array, check_finite, is_concrete, require
 from regjax.core.solution import Solution
 from regjax.losses import Binomial, Cox, Gamma, Multinomial, Poisson
 from regjax.models.fit import fit
@@ -187,12 +187,13 @@ def multinomial_regression(
         >>> print(fit.params.coef.shape, bool(fit.converged))
         (1, 3) True
     """
-    labels = jnp.asarray(y)
+    labels = as_float_array("y", y)
     if labels.ndim == 1:
         if num_classes is None:
             if not is_concrete(labels):
                 raise ValueError("num_classes must be given where y is traced")
-            num_classes = max(int(jnp.max(labels)) + 1, 2)
+            check_finite("y", labels)
+            num_classes = max(int(jnp.max(labels, initial=0)) + 1, 2)
         require(
             lambda k: jnp.all((k >= 0) & (k < num_classes) & (k == jnp.floor(k))),
             labels,

@@ -99,13 +99,16 @@ def lp_regression(
     References:
         Osborne, Finite Algorithms in Optimization and Data Analysis, Wiley 1985, chapter 5.
     """
-    require(lambda p: jnp.all((p >= 1) & (p <= 2)), jnp.asarray(p), message=f"p must be from 1 to 2, got {p}")
-    loss: Any = Lp(p)
-    if solver is None and is_concrete(p) and float(p) == 2:
+    power = as_float_array("p", p)
+    require(lambda p: jnp.all((p >= 1) & (p <= 2)), power, message=f"p must be from 1 to 2, got {p}")
+    loss: Any = Lp(power)
+    known = float(power) if is_concrete(power) and power.ndim == 0 else None
+    if solver is None and known == 2:
         loss = Squared()
-    elif is_concrete(p) and float(p) == 1:
+    elif known == 1:
         loss = Quantile(0.5)
-        weights = 2.0 * (jnp.ones(len(jnp.asarray(y))) if weights is None else jnp.asarray(weights))
+        samples = check_samples(X, y, weights)
+        weights = 2.0 * (jnp.ones(len(samples.Y)) if samples.weights is None else samples.weights)
     return fit(
         X, y, loss, Zero() if penalty is None else penalty, weights=weights, offset=offset,
         intercept=intercept, solver=solver, init=init, tol=tol, max_iter=max_iter,

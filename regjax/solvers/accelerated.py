@@ -11,7 +11,7 @@ from regjax.penalties import Penalty
 from regjax.solvers.certificate import Certificate
 from regjax.solvers.manifold import polish_point
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, certify_point, null_model
+from regjax.solvers.task import Task, certify_point, null_model, separated
 
 _BURST = 20
 
@@ -67,5 +67,5 @@ def accelerated(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter
     unknown = Certificate(one, one, one, one)
     result = iterate(step, (state, start, unknown), tol=tol, max_iter=-(-max_iter // _BURST), patience=20)
     _, point, proof = result.state
-    status = jnp.where(null.exists, result.status, Status.SEPARATED)
+    status = jnp.where(separated(task, penalty, null, point), Status.SEPARATED, result.status)
     return Outcome(point, proof, result.num_iter * jnp.int32(_BURST), status.astype(jnp.int32))

@@ -12,7 +12,7 @@ from regjax.solvers.certificate import Certificate, pose
 from regjax.solvers.manifold import polish_point
 from regjax.solvers.proximal import fista
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Task, advance, certify_point, null_model, place, quadratic_model
+from regjax.solvers.task import Task, advance, certify_point, null_model, place, quadratic_model, separated
 
 
 def proximal_newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int = 100) -> Outcome:
@@ -50,5 +50,5 @@ def proximal_newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
     result = iterate(step, (start, unknown), tol=tol, max_iter=max_iter, patience=10)
     point, proof = result.state
-    status = jnp.where(null.exists, result.status, Status.SEPARATED)
+    status = jnp.where(separated(task, penalty, null, point), Status.SEPARATED, result.status)
     return Outcome(point, proof, result.num_iter, status.astype(jnp.int32))

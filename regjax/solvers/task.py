@@ -10,7 +10,8 @@ from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.losses import Loss
-from regjax.penalties import Penalty, Zero
+from regjax.penalties import L2, Penalty, Zero
+from regjax.penalties.separable import Separable
 from regjax.solvers.certificate import Certificate
 
 Data = tuple[Array, Array, Array, Array, Array]  # X, y, offset, weights and `one` of a `Task`
@@ -250,6 +251,25 @@ def runs_away(task: Task, eta: Array, change: Array) -> Array:
     images = (task.loss.visible(a) for a in (change, eta - task.offset))
     change, eta = (jnp.max(jnp.where(seen, jnp.abs(a), 0)) for a in images)
     return change > 1e-2 * jnp.maximum(eta, 1)
+
+
+def separated(task: Task, penalty: Penalty, null: Null, point: Array) -> Array:
+    """Whether the loss falls for ever: at the null model, or along coefficients that one limit leaves open.
+
+    Where the penalty charges nothing for a coefficient within a limit, the null model does not fit it.
+    """
+    if not isinstance(penalty, Separable) or isinstance(penalty, Zero | L2):
+        return ~null.exists
+    terms = penalty.terms(point[1:])
+    open_ended = terms.unpenalised & ~terms.free & (jnp.isinf(terms.lower) | jnp.isinf(terms.upper))
+    open_ended &= (point[1:] > terms.lower) & (point[1:] < terms.upper)
+
+    def runs():
+        here = place(task, point)
+        direction, _ = free_step(task, here, lambda u: jnp.where(open_ended, u, 0))
+        return runs_away(task, here.eta, task.image(direction))
+
+    return ~null.exists | lax.cond(jnp.any(open_ended), runs, lambda: jnp.array(False))
 
 
 def distance(penalty: Penalty, point: Array, pull: Array) -> Array:

@@ -31,6 +31,7 @@ from regjax.solvers.task import (
     null_model,
     place,
     refit,
+    separated,
     working_point,
     working_weights,
 )
@@ -210,7 +211,7 @@ def _solve(
     result = iterate(step, (here, pull, unknown), memory=hessian, tol=tol, max_iter=max_iter, patience=10)
     here, pull, proof = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
-    status = jnp.where(null.exists, status, Status.SEPARATED)
+    status = jnp.where(separated(task, penalty, null, here.point), Status.SEPARATED, status)
     return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32)), pull, result.memory
 
 
