@@ -288,3 +288,35 @@ def test_squares_of_the_target_that_underflow_are_flagged():
     fit = regjax.lasso(X * 1e-200, y * 1e-200, 1e-320)
     assert int(fit.status) == Status.ILL_CONDITIONED
     assert bool(regjax.lasso(X, 0 * y + 3, 1e-3).converged)
+
+
+def two_clusters(columns):
+    local = np.random.default_rng(0)
+    return np.concatenate([local.normal(size=(4, columns)) + side for side in (1000, -1000)]).astype(np.float32)
+
+
+def test_distant_clusters_of_many_columns_keep_their_distances():
+    """In products of 40 columns the distances within a cluster would be rounding, and the slope in the scale too."""
+    A = two_clusters(40)
+    B = np.asarray(A, float)
+    squares = np.sum((B[:, None] - B) ** 2, axis=-1)
+    scales = np.array([6.0, 7.0])
+    exact = np.exp(-squares / (2 * scales[:, None, None] ** 2))
+
+    @jax.jit
+    @jax.vmap
+    def value_and_slope(scale):
+        return jax.jvp(lambda s: regjax.kernels.gram(regjax.kernels.RBF(s), A), (scale,), (jnp.ones_like(scale),))
+
+    found = value_and_slope(jnp.asarray(scales, jnp.float32))
+    assert_close(found, (exact, exact * squares / scales[:, None, None] ** 3), f64=1e-4, f32=1e-4)
+
+
+@pytest.mark.parametrize("per_input", [False, True])
+def test_the_slope_in_the_scale_between_close_points_is_their_distance(per_input):
+    step = 1e-12 if jax.config.jax_enable_x64 else 1e-2
+    x = jnp.array([0.0, 1.0, 2.0, 3.0, 100.0, 100.0 + step])[:, None]
+    gap = float(x[5, 0] - x[4, 0])
+    scale = jnp.ones(1) if per_input else 1.0
+    slope = jax.grad(lambda s: regjax.kernels.gram(regjax.kernels.Exponential(s), x)[4, 5])(scale)
+    assert_close(slope, np.full(np.shape(scale), gap * np.exp(-gap)), f64=1e-6, f32=1e-4, floor=0)
