@@ -10,7 +10,7 @@ from jax import Array, lax
 from regjax.core.node import register_node
 from regjax.core.tree import broadcast_strengths, ravel_design
 from regjax.kernels.distances import absolute_distances, squared_distances
-from regjax.kernels.kernel import Kernel, as_points, centred, scaled, scaled_pair
+from regjax.kernels.kernel import Kernel, as_points, as_scalar, centred, scaled, scaled_pair
 
 
 def _scaled_distances(X: Any, Z: Any, scale: Any, exact: bool) -> Array:
@@ -161,7 +161,7 @@ class RationalQuadratic(_Radial):
 
     def log_profile(self, distances):
         """−α log(1 + d²/2α)."""
-        alpha = jnp.asarray(self.alpha, distances.dtype)
+        alpha = as_scalar("alpha", self.alpha, distances.dtype)
         return -alpha * jnp.log1p(distances / (2 * alpha))
 
 
