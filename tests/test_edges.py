@@ -217,10 +217,11 @@ def _one_sided(x, z):
         lambda x, y: regjax.kernel_fit(_one_sided, x, y, regjax.losses.Huber(1.0), 0.1),
         lambda x, y: regjax.kernel_ridge(_one_sided, x, y, 0.1),
         lambda x, y: regjax.kernel_ridge(_one_sided, x, y, 0.1, solver="nystrom", landmarks=x[::3]),
+        lambda x, y: regjax.kernel_ridge(_one_sided, x, y, 0.1, solver="cg", landmarks=4),
         lambda x, y: regjax.gp(_one_sided, x, y, 0.1),
         lambda x, y: regjax.sparse_gp(_one_sided, x, y, 0.1, x[::3]),
     ],
-    ids=["kernel_fit", "kernel_ridge", "nystrom", "gp", "sparse_gp"],
+    ids=["kernel_fit", "kernel_ridge", "nystrom", "cg", "gp", "sparse_gp"],
 )
 def test_a_kernel_that_is_not_symmetric_is_flagged(fit):
     x = jnp.linspace(0, 6, 12)
@@ -236,6 +237,16 @@ def test_kernel_fit_takes_a_positive_strength():
     with pytest.raises(ValueError, match="lam must be positive, got 0"):
         fit(0.0)
     assert Status(int(jax.jit(fit)(0.0).status)) == Status.INVALID
+
+
+@pytest.mark.once
+def test_a_singular_covariance_has_no_likelihood():
+    likelihood = lambda lam: regjax.kernel_log_likelihood(  # noqa: E731
+        regjax.kernels.RBF(1.0), jnp.zeros(2), jnp.array([0.0, 1.0]), lam
+    )
+    with pytest.raises(ValueError, match="lam must be positive in a likelihood, got 0"):
+        likelihood(0.0)
+    assert np.isnan(jax.jit(likelihood)(0.0))
 
 
 @pytest.mark.once
@@ -333,3 +344,139 @@ def test_targets_that_are_no_numbers_are_named():
         regjax.multinomial_regression(X, np.full(12, np.nan))
     with pytest.raises(ValueError, match="p must be from 1 to 2"):
         regjax.lp_regression(X, np.arange(12.0), np.array([1.5, 3.0]))
+
+
+def two_clusters(columns):
+    local = np.random.default_rng(0)
+    return np.concatenate([local.normal(size=(4, columns)) + side for side in (1000, -1000)]).astype(np.float32)
+
+
+def test_distant_clusters_of_many_columns_keep_their_distances():
+    """In products of 40 columns the distances within a cluster would be rounding, and the slope in the scale too."""
+    A = two_clusters(40)
+    B = np.asarray(A, float)
+    squares = np.sum((B[:, None] - B) ** 2, axis=-1)
+    scales = np.array([6.0, 7.0])
+    exact = np.exp(-squares / (2 * scales[:, None, None] ** 2))
+
+    @jax.jit
+    @jax.vmap
+    def value_and_slope(scale):
+        return jax.jvp(lambda s: regjax.kernels.gram(regjax.kernels.RBF(s), A), (scale,), (jnp.ones_like(scale),))
+
+    found = value_and_slope(jnp.asarray(scales, jnp.float32))
+    assert_close(found, (exact, exact * squares / scales[:, None, None] ** 3), f64=1e-4, f32=1e-4)
+
+
+@pytest.mark.parametrize("per_input", [False, True])
+def test_the_slope_in_the_scale_between_close_points_is_their_distance(per_input):
+    step = 1e-12 if jax.config.jax_enable_x64 else 1e-2
+    x = jnp.array([0.0, 1.0, 2.0, 3.0, 100.0, 100.0 + step])[:, None]
+    gap = float(x[5, 0] - x[4, 0])
+    scale = jnp.ones(1) if per_input else 1.0
+    slope = jax.grad(lambda s: regjax.kernels.gram(regjax.kernels.Exponential(s), x)[4, 5])(scale)
+    assert_close(slope, np.full(np.shape(scale), gap * np.exp(-gap)), f64=1e-6, f32=1e-4, floor=0)
+
+
+@pytest.mark.parametrize("local_linear", [False, True])
+def test_a_weightless_sample_has_its_ordinary_residual(local_linear):
+    x, target = jnp.array([0.0, 1.0, 2.0, 3.0]), jnp.array([1.0, 2.0, 4.0, 10.0])
+    for last in (3.0, jnp.nan):
+        weights = jnp.array([1.0, 1.0, 1.0, 0.0])
+        kernel, given = regjax.kernels.RBF(1.0), x.at[3].set(last)
+        found = regjax.nadaraya_watson_loo(kernel, given, target, weights=weights, local_linear=local_linear)
+        alone = regjax.nadaraya_watson(kernel, x[:3], target[:3], local_linear=local_linear)
+        others = regjax.nadaraya_watson_loo(kernel, x[:3], target[:3], local_linear=local_linear)
+        assert_close(found.residuals[:3], others.residuals, f32=1e-4)
+        assert_close(found.score, others.score, f32=1e-4)
+        assert_close(found.residuals[3:], 10 - alone(jnp.array([last])), f32=1e-4)
+
+
+@pytest.mark.once
+def test_columns_are_selected_by_any_integer_within_range():
+    from regjax.kernels import RBF, Polynomial, gram, on
+
+    for bad in (3, -4, (0, 7)):
+        with pytest.raises(ValueError, match="but the points have 3 columns: it takes 0 to 2"):
+            gram(on(RBF(1.0), bad), X)
+    with pytest.raises(ValueError, match="on selects 'b', but the points have \\['a'\\]"):
+        gram(on(RBF(1.0), "b"), {"a": X})
+    with pytest.raises(ValueError, match="on takes a function, a column"):
+        on(RBF(1.0), 1.5)  # pyright: ignore
+    assert_close(gram(on(RBF(1.0), np.int64(1)), X), gram(RBF(1.0), X[:, 1]))  # pyright: ignore
+    assert_close(gram(on(RBF(1.0), np.array([0, -1])), X), gram(RBF(1.0), X[:, [0, 2]]))  # pyright: ignore
+    assert_close(gram(Polynomial(np.int64(2)), X), gram(Polynomial(2), X))  # pyright: ignore
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (lambda a: a * regjax.kernels.RBF(1.0), "factor"),
+        (lambda a: regjax.kernels.Constant(a), "value"),
+        (lambda a: regjax.kernels.White(a), "noise"),
+        (lambda a: regjax.kernels.Polynomial(2, a), "bias"),
+        (lambda a: regjax.kernels.Sigmoid(a), "alpha"),
+        (lambda a: regjax.kernels.RationalQuadratic(1.0, a), "alpha"),
+    ],
+)
+def test_hyperparameters_that_are_one_number_do_not_broadcast(kernel, name):
+    for call in (regjax.kernels.gram, jax.jit(regjax.kernels.gram)):
+        with pytest.raises(ValueError, match=rf"{name} of a kernel has shape \(12,\): it takes a scalar"):
+            call(kernel(jnp.arange(1.0, 13)), X)
+
+
+def test_far_averages_of_a_warped_kernel():
+    from regjax.kernels import RBF, Linear, warp
+
+    x, target = jnp.array([0.0, 1.0]), jnp.array([2.0, 4.0])
+    far = regjax.nadaraya_watson(warp(RBF(0.1), lambda x: -1.0), x, target)(jnp.array([0.5, 100.0]))
+    assert_close(far, jnp.array([3.0, 4.0]), f32=1e-6)
+    squares = warp(Linear(), lambda x: x)  # (xz)², also where f(x) f(z) is negative
+    assert_close(squares.log_matrix(x + 1, -x - 2), jnp.log(jnp.outer(x + 1, x + 2) ** 2), f32=1e-6)
+
+
+@pytest.mark.once
+def test_conjugate_gradients_see_a_negative_diagonal():
+    fit = regjax.kernel_ridge(regjax.kernels.Sigmoid(2.0, -1.0), 0.1 * X, y, 50.0, solver="cg", landmarks=1)
+    assert Status(int(fit.status)) == Status.NOT_POSITIVE_DEFINITE
+
+
+@pytest.mark.once
+def test_duplicates_without_noise_are_said_to_be_singular():
+    twice, target = jnp.concatenate([X, X]), jnp.concatenate([y, y])
+    fit = regjax.gp_fit(regjax.kernels.RBF(1.0), twice, target, 0.0, restarts=1, fixed={"noise": True})
+    assert Status(int(fit.status)) == Status(int(fit.starts.status[0])) == Status.NOT_POSITIVE_DEFINITE
+    fit = regjax.kernel_fit(regjax.kernels.RBF(1.0), twice, target, regjax.losses.Squared(), 0.1)
+    assert Status(int(fit.status)) == Status.JITTERED
+
+
+@pytest.mark.once
+def test_a_search_from_the_given_scales_alone_has_no_boundary():
+    x = jnp.linspace(0, 6, 30)
+    target = jnp.sin(x) + 0.3 * jax.random.normal(jax.random.key(0), (30,))
+    fit = regjax.nadaraya_watson_fit(regjax.kernels.RBF(1.0), x, target, num=1)
+    assert Status(int(fit.status)) == Status.CONVERGED
+    with pytest.raises(ValueError, match="num must be at least 1"):
+        regjax.nadaraya_watson_fit(regjax.kernels.RBF(1.0), x, target, num=0)
+
+
+@pytest.mark.once
+def test_points_of_another_name_are_named():
+    kernel = regjax.kernels.RBF(1.0)
+    with pytest.raises(ValueError, match=r"inducing has points of shape \(2,\)"):
+        regjax.sparse_gp(kernel, X, y, 0.1, X[:3, :2])
+    with pytest.raises(ValueError, match=r"landmarks has points of shape \(2,\)"):
+        regjax.kernel_ridge(kernel, X, y, 0.1, solver="nystrom", landmarks=X[:3, :2])
+    for solver in ("nystrom", "cg"):
+        fits = (regjax.kernel_ridge(kernel, X, y, 0.1, solver=solver, landmarks=num) for num in (3, np.int64(3)))
+        assert_close(*(fit.objective for fit in fits))
+
+
+@pytest.mark.once
+def test_random_features_of_a_product_of_multiples():
+    from regjax.kernels import RBF, Laplace
+
+    plain, scaled = RBF(1.0) * Laplace(1.0), 2.0 * RBF(1.0) * (3.0 * Laplace(1.0))
+    design = lambda kernel: regjax.bases.RandomFeatures(kernel, 4, jax.random.key(0)).design(X)  # noqa: E731
+    assert_close(design(scaled), 6**0.5 * design(plain), f32=1e-5)

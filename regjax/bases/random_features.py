@@ -1,5 +1,6 @@
 """Random Fourier features: a stationary kernel as an inner product of cosines of random frequencies."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from regjax.core.node import register_node
 from regjax.core.tree import broadcast_strengths, ravel_design
 from regjax.kernels import RBF, Exponential, Laplace, Matern32, Matern52, On, Product, RationalQuadratic, Scaled, Sum
 from regjax.kernels.gram import check_kernel, check_points
-from regjax.kernels.kernel import Kernel
+from regjax.kernels.kernel import Kernel, as_scalar
 
 
 @register_node
@@ -66,11 +67,27 @@ def _features(kernel: Kernel, X: Any, num: int, key: Array) -> Array:
         return jnp.concatenate(parts, axis=1)
     if isinstance(kernel, Scaled):
         features = _features(kernel.kernel, X, num, key)
-        return jnp.sqrt(jnp.asarray(kernel.factor, features.dtype)) * features
+        return jnp.sqrt(as_scalar("factor", kernel.factor, features.dtype)) * features
     if isinstance(kernel, On):
         return _features(kernel.kernel, jax.vmap(kernel.function)(X), num, key)
+    if isinstance(kernel, Product):
+        factor, kernel = _without_multiples(kernel)
+        if factor is not None:
+            return _features(Scaled(factor, kernel), X, num, key)
     phase = ravel_design(X)[0] @ _frequencies(kernel, X, num // 2, key)
     return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], axis=1) / (num // 2) ** 0.5
+
+
+def _without_multiples(kernel: Kernel) -> tuple[Any, Kernel]:
+    """The amplitude of a product of multiples, None if it has none, and the product of what is multiplied."""
+    if isinstance(kernel, Scaled):
+        factor, inner = _without_multiples(kernel.kernel)
+        return kernel.factor if factor is None else kernel.factor * factor, inner
+    if not isinstance(kernel, Product):
+        return None, kernel
+    (first, left), (second, right) = _without_multiples(kernel.first), _without_multiples(kernel.second)
+    factors = [factor for factor in (first, second) if factor is not None]
+    return math.prod(factors) if factors else None, Product(left, right)
 
 
 def _frequencies(kernel: Kernel, X: Any, count: int, key: Array) -> Array:
@@ -107,7 +124,7 @@ def _student(freedom: float) -> Callable[..., Array]:
 def _mixture(kernel: Any, key: Array, shape: tuple[int, int], dtype: Any) -> Array:
     """(1 + u/2α)^(−α) is the mean of exp(−τu/2) for τ of a gamma distribution with shape and rate α."""
     first, second = jax.random.split(key)
-    alpha = jnp.asarray(kernel.alpha, dtype)
+    alpha = as_scalar("alpha", kernel.alpha, dtype)
     return jnp.sqrt(jax.random.gamma(first, alpha, (shape[1],), dtype) / alpha) * _normal(kernel, second, shape, dtype)
 
 

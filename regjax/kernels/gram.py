@@ -158,18 +158,21 @@ def check_kernel(kernel: Any) -> Kernel:
     return jax.tree.unflatten(treedef, checked)
 
 
-def check_points(X: Any, Z: Any = None) -> tuple[Any, Any]:
-    """Points as pytrees of float arrays with the samples in front, X and Z of one kind and one dtype."""
+def check_points(X: Any, Z: Any = None, name: str = "Z") -> tuple[Any, Any]:
+    """Points as pytrees of float arrays with the samples in front, X and Z of one kind and one dtype.
+
+    `name` is what the caller's argument Z is called.
+    """
     X, columns = _as_points("X", X)
     if Z is None:
         return X, None
-    Z, others = _as_points("Z", Z)
+    Z, others = _as_points(name, Z)
     if jax.tree.structure(X) != jax.tree.structure(Z):
         raise ValueError(
-            f"Z has the tree structure {jax.tree.structure(Z)}, but the points X have {jax.tree.structure(X)}"
+            f"{name} has the tree structure {jax.tree.structure(Z)}, but the points X have {jax.tree.structure(X)}"
         )
     if columns != others:
-        raise ValueError(f"Z has points of shape {others}, but X has points of shape {columns}")
+        raise ValueError(f"{name} has points of shape {others}, but X has points of shape {columns}")
     return X, jax.tree.map(lambda z, x: z.astype(x.dtype), Z, X)
 
 

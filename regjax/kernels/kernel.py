@@ -154,7 +154,7 @@ class Scaled(Kernel):
         return self.kernel.positive_definite
 
     def _scale(self, values):
-        return jnp.asarray(self.factor, values.dtype) * values
+        return as_scalar("factor", self.factor, values.dtype) * values
 
     def __call__(self, x, z):
         """a k(x, z)."""
@@ -167,11 +167,19 @@ class Scaled(Kernel):
     def log_matrix(self, X, Z):
         """(n, m)."""
         logs = self.kernel.log_matrix(X, Z)
-        return jnp.log(jnp.asarray(self.factor, logs.dtype)) + logs
+        return jnp.log(as_scalar("factor", self.factor, logs.dtype)) + logs
 
     def diagonal(self, X):
         """(n,)."""
         return self._scale(self.kernel.diagonal(X))
+
+
+def as_scalar(name: str, value: Any, dtype: Any) -> Array:
+    """A hyperparameter of which there is one; more would broadcast against the samples."""
+    array = jnp.asarray(value, dtype)
+    if array.ndim:
+        raise ValueError(f"{name} of a kernel has shape {array.shape}: it takes a scalar (use jax.vmap for several)")
+    return array
 
 
 def flat(x: Any) -> Array:

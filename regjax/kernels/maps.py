@@ -1,11 +1,14 @@
 """Kernels of transformed points: `warp` multiplies, `on` maps the inputs, a function of two points becomes a kernel."""
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from regjax.core.node import register_node
 from regjax.kernels.kernel import Kernel
@@ -35,9 +38,20 @@ class Warped(Kernel):
         columns = rows if Z is None else jax.vmap(self.function)(Z)
         return rows[:, None] * self.kernel.matrix(X, Z) * columns
 
+    def log_matrix(self, X, Z):
+        """(n, m)."""
+        rows, columns = jax.vmap(self.function)(X), jax.vmap(self.function)(Z)
+        logs = _log_size(rows)[:, None] + self.kernel.log_matrix(X, Z) + _log_size(columns)
+        alike = (rows < 0)[:, None] == (columns < 0)
+        return jnp.where(alike & ~jnp.isnan(logs), logs, super().log_matrix(X, Z))  # k may be negative with f(x) f(z)
+
     def diagonal(self, X):
         """(n,)."""
         return jax.vmap(self.function)(X) ** 2 * self.kernel.diagonal(X)
+
+
+def _log_size(values: Array) -> Array:
+    return jnp.where(values == 0, -jnp.inf, jnp.log(jnp.where(values == 0, 1, jnp.abs(values))))
 
 
 @register_node
@@ -138,14 +152,28 @@ class Select:
     key: Any = field(metadata={"static": True})
 
     def __post_init__(self):
-        if not isinstance(self.key, (int, str)):
-            object.__setattr__(self, "key", tuple(self.key))
+        one = isinstance(self.key, (Integral, str))
+        try:
+            keys = tuple(k if isinstance(k, str) else operator.index(k) for k in ((self.key,) if one else self.key))
+        except TypeError as error:
+            raise ValueError(f"on takes a function, a column, a leaf or several of these, got {self.key!r}") from error
+        object.__setattr__(self, "key", keys[0] if one else keys)
 
     def __call__(self, x: Any) -> Any:
         """A column, columns, a leaf or leaves of x."""
-        if isinstance(self.key, tuple) and any(isinstance(k, str) for k in self.key):
-            return {k: x[k] for k in self.key}
-        return x[jnp.array(self.key)] if isinstance(self.key, tuple) else x[self.key]
+        several = isinstance(self.key, tuple)
+        keys = self.key if several else (self.key,)
+        if any(isinstance(k, str) for k in keys):
+            if not isinstance(x, Mapping) or not set(keys) <= set(x):
+                has = sorted(x) if isinstance(x, Mapping) else f"shape {jnp.shape(x)}"
+                raise ValueError(f"on selects {self.key!r}, but the points have {has}")
+            return {k: x[k] for k in keys} if several else x[self.key]
+        # an index that is out of range would be clamped in silence
+        size = len(x) if isinstance(x, (tuple, list)) else (*jnp.shape(x), 0)[0]
+        if not all(-size <= k < size for k in keys):
+            takes = f"it takes 0 to {size - 1}" if size else "there is nothing to select"
+            raise ValueError(f"on selects {self.key!r}, but the points have {size} columns: {takes}")
+        return x[jnp.array(keys)] if several else x[self.key]
 
 
 def as_callable_tree(function: Any) -> Any:

@@ -1,6 +1,7 @@
 """Kernels of the inner product xᵀz, and the two of no point at all: a constant and white noise."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 import jax
@@ -9,7 +10,7 @@ from jax import Array
 
 from regjax.core.node import register_node
 from regjax.core.tree import ravel_design
-from regjax.kernels.kernel import Kernel, flat
+from regjax.kernels.kernel import Kernel, as_scalar, flat
 
 
 class _InnerProduct(Kernel):
@@ -74,9 +75,9 @@ class Polynomial(_InnerProduct):
 
     def profile(self, products):
         """(xᵀz + c)ᵈ."""
-        if not isinstance(self.degree, int) or self.degree < 0:
+        if not isinstance(self.degree, Integral) or self.degree < 0:
             raise ValueError(f"degree must be a whole number that is not negative, got {self.degree!r}")
-        return (products + jnp.asarray(self.bias, products.dtype)) ** self.degree
+        return (products + as_scalar("bias", self.bias, products.dtype)) ** int(self.degree)
 
 
 @register_node
@@ -96,7 +97,7 @@ class Sigmoid(_InnerProduct):
 
     def profile(self, products):
         """tanh(α xᵀz + θ)."""
-        alpha, theta = (jnp.asarray(a, products.dtype) for a in (self.alpha, self.theta))
+        alpha, theta = (as_scalar(name, getattr(self, name), products.dtype) for name in ("alpha", "theta"))
         return jnp.tanh(alpha * products + theta)
 
 
@@ -115,17 +116,18 @@ class Constant(Kernel):
 
     def __call__(self, x, z):
         """c."""
-        return jnp.asarray(self.value, jnp.result_type(*map(jnp.result_type, jax.tree.leaves((x, z))), float))
+        dtype = jnp.result_type(*map(jnp.result_type, jax.tree.leaves((x, z))), float)
+        return as_scalar("value", self.value, dtype)
 
     def matrix(self, X, Z=None):
         """(n, m)."""
         X = ravel_design(X)[0]
-        return jnp.full((len(X), len(X if Z is None else ravel_design(Z)[0])), self.value, X.dtype)
+        return jnp.full((len(X), len(X if Z is None else ravel_design(Z)[0])), as_scalar("value", self.value, X.dtype))
 
     def diagonal(self, X):
         """All c."""
         X = ravel_design(X)[0]
-        return jnp.full(len(X), self.value, X.dtype)
+        return jnp.full(len(X), as_scalar("value", self.value, X.dtype))
 
 
 @register_node
@@ -160,10 +162,10 @@ class White(Kernel):
         """(n, m)."""
         X = ravel_design(X)[0]
         if Z is None:
-            return jnp.asarray(self.noise, X.dtype) * jnp.eye(len(X), dtype=X.dtype)
+            return as_scalar("noise", self.noise, X.dtype) * jnp.eye(len(X), dtype=X.dtype)
         return jnp.zeros((len(X), len(ravel_design(Z)[0])), X.dtype)
 
     def diagonal(self, X):
         """All the variance."""
         X = ravel_design(X)[0]
-        return jnp.full(len(X), self.noise, X.dtype)
+        return jnp.full(len(X), as_scalar("noise", self.noise, X.dtype))

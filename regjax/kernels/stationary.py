@@ -8,8 +8,20 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.node import register_node
+from regjax.core.tree import broadcast_strengths, ravel_design
 from regjax.kernels.distances import absolute_distances, squared_distances
-from regjax.kernels.kernel import Kernel, as_points, centred, scaled, scaled_pair
+from regjax.kernels.kernel import Kernel, as_points, as_scalar, centred, scaled, scaled_pair
+
+
+def _scaled_distances(X: Any, Z: Any, scale: Any, exact: bool) -> Array:
+    """‖(x − z)/s‖² (n, m), whose derivatives in s come from the distances rather than from the points."""
+    held = lax.stop_gradient(scale)
+    ratios = jax.tree.map(lambda held, s: (held / s) ** 2, held, scale)
+    leaves = jax.tree.leaves(ratios)
+    one = len(leaves) == 1 and jnp.ndim(leaves[0]) == 0
+    ratios = leaves[0] if one else broadcast_strengths("scale", ratios, ravel_design(X)[1])
+    X, Z = scaled_pair("scale", X, Z, held)
+    return squared_distances(X, Z, jnp.asarray(ratios, X.dtype), exact)
 
 
 class _Radial(Kernel):
@@ -29,17 +41,15 @@ class _Radial(Kernel):
 
     def __call__(self, x, z):
         """k(x, z)."""
-        return self.profile(
-            squared_distances(*scaled_pair("scale", as_points(x), as_points(z), self.scale), True)[0, 0]
-        )
+        return self.profile(_scaled_distances(as_points(x), as_points(z), self.scale, True)[0, 0])
 
     def matrix(self, X, Z=None):
         """(n, m)."""
-        return self.profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
+        return self.profile(_scaled_distances(X, Z, self.scale, self.cusp))
 
     def log_matrix(self, X, Z):
         """(n, m)."""
-        return self.log_profile(squared_distances(*scaled_pair("scale", X, Z, self.scale), self.cusp))
+        return self.log_profile(_scaled_distances(X, Z, self.scale, self.cusp))
 
     def diagonal(self, X):
         """All one."""
@@ -151,7 +161,7 @@ class RationalQuadratic(_Radial):
 
     def log_profile(self, distances):
         """−α log(1 + d²/2α)."""
-        alpha = jnp.asarray(self.alpha, distances.dtype)
+        alpha = as_scalar("alpha", self.alpha, distances.dtype)
         return -alpha * jnp.log1p(distances / (2 * alpha))
 
 
@@ -298,7 +308,7 @@ class Periodic(Kernel):
         Z = X if Z is None else Z
         # about a point among them: the turns of large x have no digits left for the angle
         X, Z = (jax.tree.map(lambda x, z, k=k: centred(jnp.asarray(x), jnp.asarray(z))[k], X, Z) for k in (0, 1))
-        return -squared_distances(*centred(self._circle(X), self._circle(Z))) / 2
+        return -squared_distances(*centred(self._circle(X), self._circle(Z)), jnp.ones(())) / 2
 
     def diagonal(self, X):
         """All one."""

@@ -96,7 +96,8 @@ def gp_fit(
 
     Returns:
         A `Solution`: `params` the `GaussianProcess` of the best start, `objective` minus what was maximised, `num_iter`
-        all evaluations, and `starts`, what became of each. The status is BOUNDARY where a bound holds.
+        all evaluations, and `starts`, what became of each. The status is BOUNDARY where a bound holds, and
+        NOT_POSITIVE_DEFINITE where the covariance is singular at every start, as of duplicates without noise.
 
     Example:
         >>> import jax, jax.numpy as jnp, regjax
@@ -166,22 +167,35 @@ def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weight
     subset = jax.random.permutation(order, n)[:few] if few <= n // 2 else None
 
     def one(tree, X, Y, weights, starts, lower, upper, subset, priors, tol):
-        def on(rows):
+        def factored(theta, rows):
+            """Hyperparameters, the prior of the samples that rows pick, and its factor."""
+
             def pick(a):
                 return a if rows is None else a[rows]
 
-            data = (jax.tree.map(pick, X), pick(Y), None if weights is None else pick(weights))
+            parts = layout.unpack(theta, tree)
+            noise = pick(parts["noise"]) if parts["noise"].ndim else parts["noise"]
+            data = (jax.tree.map(pick, X), pick(Y), noise, parts["mean"], None if weights is None else pick(weights))
+            ready = prior(parts["kernel"], *data)
+            return parts, ready, gaussian.factor_covariance(ready.A, largest=0.0)[0]
+
+        def on(rows):
+            targets = Y if rows is None else Y[rows]
 
             def value(theta):
-                parts = layout.unpack(theta, tree)
-                noise = pick(parts["noise"]) if parts["noise"].ndim else parts["noise"]
-                ready = prior(parts["kernel"], *data[:2], noise, parts["mean"], data[2])
-                factor, _ = gaussian.factor_covariance(ready.A, largest=0.0)
-                return -OBJECTIVES[objective](ready, factor, data[1]) - log_prior(priors, parts)
+                parts, ready, factor = factored(theta, rows)
+                return -OBJECTIVES[objective](ready, factor, targets) - log_prior(priors, parts)
 
-            return jax.value_and_grad(value), jnp.asarray(data[1].size, theta.dtype)
+            return jax.value_and_grad(value), jnp.asarray(targets.size, theta.dtype)
 
-        return _from_starts(on, starts, lower, upper, subset, tol, max_iter, race)
+        def explained(end):
+            """The status of a start; where it had no value because of its covariance, that says so."""
+            lost = end.status == Status.NON_FINITE
+            why = lax.cond(lost, lambda: factored(end.point, None)[2].status, lambda: end.status)
+            return jnp.where(why == Status.NOT_POSITIVE_DEFINITE, why, end.status)
+
+        ends, screening = _from_starts(on, starts, lower, upper, subset, tol, max_iter, race)
+        return ends._replace(status=lax.map(explained, ends)), screening
 
     found, screening = lane_by_lane(one)(tree, X, Y, weights, starts, search.lower, search.upper, subset, priors, tol)
     value = jnp.where(jnp.isnan(found.value), jnp.inf, found.value)

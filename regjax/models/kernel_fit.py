@@ -46,7 +46,8 @@ def kernel_fit(
         tol, max_iter: as in `fit`.
 
     Returns:
-        A `Solution` whose `params` is a `KernelExpansion`: `loss.mean(params(Z))` predicts.
+        A `Solution` whose `params` is a `KernelExpansion`: `loss.mean(params(Z))` predicts. The status is JITTERED
+        where K is singular to working precision, as with duplicates: its diagonal was raised to have a root.
 
     Example:
         >>> import jax.numpy as jnp, regjax
@@ -70,7 +71,8 @@ def kernel_fit(
     coef = jax.scipy.linalg.solve_triangular(lower, solution.params.coef, lower=True, trans=1)
     coef = jnp.where(succeeded(status), coef, jnp.nan)
     params = KernelExpansion(samples.kernel, samples.X, coef, solution.params.intercept)
-    found = jnp.where(succeeded(status), solution.status, status)
+    remark = (status == Status.JITTERED) & (solution.status == Status.CONVERGED)
+    found = jnp.where(succeeded(status) & ~remark, solution.status, status)
     found = jnp.where(lam > 0, found, Status.INVALID).astype(jnp.int32)
     return Solution(params, found, solution.num_iter, solution.residual, solution.gap, solution.objective)
 
@@ -78,7 +80,8 @@ def kernel_fit(
 @jax.jit
 def _root(kernel, X):
     K = kernel.matrix(X)
-    lower, _, status = jittered_cholesky(K)
+    lower, jitter, status = jittered_cholesky(K)
+    status = jnp.where((status == Status.CONVERGED) & (jitter > 0), Status.JITTERED, status)
     bad = indefinite(jnp.diagonal(K), None if kernel.positive_definite else K)
     status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
     return jnp.where(succeeded(status), lower, jnp.eye(len(K), dtype=K.dtype)), status  # so that `fit` has a design

@@ -114,6 +114,16 @@ def _solve(tol, max_iter, aux, theta, rhs):
     return preconditioned_cg(lambda U: _shifted_gram(theta, U), precondition, rhs, tol=tol, max_iter=max_iter)
 
 
+def _seen_indefinite(kernel, X, pivots) -> Array:
+    """Whether the diagonal or the pivots show that the kernel is not positive semidefinite."""
+    diagonal = kernel.diagonal(X)
+    if kernel.positive_definite:
+        return indefinite(diagonal, None)
+    points = jax.tree.map(lambda a: a[pivots.indices], X)
+    failed = jnp.all(jnp.isfinite(diagonal)) & ~jnp.all(jnp.isfinite(pivots.factor))
+    return failed | indefinite(diagonal, kernel.matrix(points, points))
+
+
 @partial(jax.jit, static_argnames=("intercept", "rank", "tol", "max_iter"))
 def cg_ridge(kernel, X, Y, weights, lam, key, intercept, rank, tol, max_iter) -> tuple[Array, ...]:
     """Kernel ridge by preconditioned conjugate gradients: α (n, t), b (t,), status, residual, gap, objective, count.
@@ -131,7 +141,8 @@ def cg_ridge(kernel, X, Y, weights, lam, key, intercept, rank, tol, max_iter) ->
         more = t if lam.ndim else 1
         rhs = jnp.concatenate([rhs, jnp.tile(root[:, None], more)], axis=1)
         columns = jnp.concatenate([columns, jnp.broadcast_to(lam, (more,))])
-    factor = root[:, None] * random_pivots(kernel, X, rank, key).factor
+    pivots = random_pivots(kernel, X, rank, key)
+    factor = root[:, None] * pivots.factor
     aux = lax.stop_gradient((factor, factors.spectrum(cross(factor, factor))))
     theta = (kernel, X, root, columns, rhs)
     result = _solve(tol, max_iter, aux, lax.stop_gradient(theta), lax.stop_gradient(rhs))
@@ -153,5 +164,6 @@ def cg_ridge(kernel, X, Y, weights, lam, key, intercept, rank, tol, max_iter) ->
     gap = relative(jnp.sum(left**2), jnp.sum(norms))
     # what the recursion says of the residual may be better than it is
     status = jnp.where(succeeded(result.status) & (residual > 10 * tol), Status.FLOOR, result.status)
+    status = jnp.where(_seen_indefinite(kernel, X, pivots), Status.NOT_POSITIVE_DEFINITE, status)
     coef = root[:, None] * dual
     return *_judged(coef, mean + b, status, residual, gap, objective, valid), result.num_iter

@@ -79,6 +79,17 @@ def check_kernel_samples(kernel: Any, X: Any, y: Any, weights: Any = None) -> Ke
     return KernelSamples(kernel, points, given, samples.Y, samples.weights, samples.single)
 
 
+def where_defined(function, X: Any, instead: Any) -> Array:
+    """`function` (n, t) of the points X, nan where a point is not finite, with derivatives that are finite there."""
+    finite = [jnp.all(jnp.isfinite(a.reshape(len(a), -1)), axis=1) for a in jax.tree.leaves(X)]
+    defined = jnp.all(jnp.array(finite), axis=0)
+
+    def replaced(a, b):
+        return jnp.where(defined.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jnp.where(defined[:, None], function(jax.tree.map(replaced, X, instead)), jnp.nan)
+
+
 class Centred(NamedTuple):
     """A kernel problem with weights in and the mean profiled out: (G + λI) c = ỹ, α = √v c.
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -89,6 +90,7 @@ def _without_the_matrix(samples: KernelSamples, lam, intercept, solver, marks, k
     kernel, X, _, Y, weights, _ = samples
     n = len(Y)
     marks = min(n, max(20, int(4 * n**0.5))) if marks is None else marks
+    marks = int(marks) if isinstance(marks, Integral) else marks
     if isinstance(marks, int) and not 1 <= marks <= n:
         raise ValueError(f"landmarks must be from 1 to the {n} points of X, got {marks}")
     key = jax.random.key(0) if key is None else key
@@ -99,7 +101,10 @@ def _without_the_matrix(samples: KernelSamples, lam, intercept, solver, marks, k
         tol = float(jnp.finfo(Y.dtype).eps) ** 0.65 if tol is None else tol
         *found, count = cg_ridge(kernel, X, Y, weights, lam, key, intercept, marks, tol, max_iter)
         return replace(expansion(samples, *found), num_iter=count)
-    points = choose_landmarks(kernel, X, marks, key) if isinstance(marks, int) else check_points(X, marks)[1]
+    if isinstance(marks, int):
+        points = choose_landmarks(kernel, X, marks, key)
+    else:
+        points = check_points(X, marks, "landmarks")[1]
     return expansion(samples._replace(X=points), *nystrom_ridge(kernel, X, Y, weights, points, lam, intercept))
 
 

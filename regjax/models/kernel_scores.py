@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core import linalg
-from regjax.core.checks import check_strength
+from regjax.core.checks import check_strength, require
 from regjax.core.implicit import with_derivative_of
 from regjax.core.linalg import cross
 from regjax.core.solution import Status
-from regjax.models.kernel_problem import Centred, center, check_kernel_samples, fit_one
+from regjax.models.kernel_problem import Centred, center, check_kernel_samples, fit_one, where_defined
 from regjax.models.kernel_ridge import kernel_ridge
 from regjax.models.penalized import dual_left_out, over_targets
 
@@ -47,7 +47,7 @@ def kernel_loo_residuals(
     errors = _loo(samples.kernel, samples.X, samples.Y, samples.weights, lam, intercept)
     if samples.weights is not None:
         model = kernel_ridge(samples.kernel, samples.X, samples.Y, lam, weights=samples.weights, intercept=intercept)
-        absent = samples.Y - _where_defined(model.params, samples.given, samples.X)
+        absent = samples.Y - where_defined(model.params, samples.given, samples.X)
         errors = jnp.where((samples.weights > 0)[:, None], errors, absent)
     return samples.per_target(errors)
 
@@ -82,7 +82,7 @@ def kernel_log_likelihood(
     eigendecomposition.
 
     Args:
-        kernel, X, y, lam, weights, intercept: as in `kernel_ridge`; λ > 0.
+        kernel, X, y, lam, weights, intercept: as in `kernel_ridge`; λ > 0, since a singular K has no density.
 
     Returns:
         A scalar, or one per target (t,).
@@ -96,18 +96,8 @@ def kernel_log_likelihood(
         Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 2.7 and chapter 5.
     """
     samples, lam = _checked(kernel, X, y, lam, weights)
+    require(lambda a: jnp.all(a > 0), lam, message=f"lam must be positive in a likelihood, got {lam}")
     return samples.per_target(_log_likelihood(samples.kernel, samples.X, samples.Y, samples.weights, lam, intercept))
-
-
-def _where_defined(function, X: Any, instead: Any) -> Array:
-    """`function` (n, t) of the points X, nan where a point is not finite, with derivatives that are finite there."""
-    finite = [jnp.all(jnp.isfinite(a.reshape(len(a), -1)), axis=1) for a in jax.tree.leaves(X)]
-    defined = jnp.all(jnp.array(finite), axis=0)
-
-    def replaced(a, b):
-        return jnp.where(defined.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
-
-    return jnp.where(defined[:, None], function(jax.tree.map(replaced, X, instead)), jnp.nan)
 
 
 def _checked(kernel, X, y, lam, weights):
@@ -171,6 +161,6 @@ def _log_likelihood(kernel, X, Y, weights, lam, intercept):
         count = jnp.sum(present) - jnp.where(flat, 1, 0)
         value = -(jnp.sum(Y * fit.dual, axis=0) + volume + count * jnp.log(2 * jnp.pi)) / 2
         value = jnp.where(jnp.isinf(lam), -jnp.inf, value)
-        return jnp.where((data.status != Status.INVALID) & (lam >= 0), value, jnp.nan)
+        return jnp.where((data.status != Status.INVALID) & (lam > 0), value, jnp.nan)
 
     return over_targets(one, data.Y, lam)

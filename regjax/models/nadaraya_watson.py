@@ -1,5 +1,6 @@
 """Nadaraya–Watson: local averages with a kernel as weights, their exact leave-one-out error, and the bandwidth."""
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from regjax.core.solution import Solution, Status
 from regjax.core.tree import ravel_design
 from regjax.kernels.gram import check_points, over_blocks
 from regjax.kernels.kernel import Kernel, centred
-from regjax.models.kernel_problem import check_kernel_samples
+from regjax.models.kernel_problem import KernelSamples, check_kernel_samples, where_defined
 from regjax.solvers.smooth import lbfgs
 
 BLOCK = 2**22  # kernel values that are held at a time
@@ -79,7 +80,7 @@ def nadaraya_watson(kernel: Any, X: Any, y: Any, *, weights: Any = None, local_l
         Nadaraya, Theory Probab. Appl. 9 (1964). Watson, Sankhyā A 26 (1964). Fan & Gijbels, Local Polynomial Modelling
         and Its Applications, Chapman & Hall 1996.
     """
-    kernel, X, Y, logs, single = _prepared(kernel, X, y, weights)
+    kernel, X, Y, logs, single = _prepared(check_kernel_samples(kernel, X, y, weights))
     return NadarayaWatson(kernel, X, Y[:, 0] if single else Y, logs, local_linear)
 
 
@@ -93,7 +94,8 @@ class LeaveOneOut(NamedTuple):
 def nadaraya_watson_loo(kernel: Any, X: Any, y: Any, *, weights: Any = None, local_linear: bool = False) -> LeaveOneOut:
     r"""Exact leave-one-out residuals of `nadaraya_watson`: yᵢ minus the average of the others about xᵢ.
 
-    Differentiable with respect to the hyperparameters of the kernel; the n×n matrix is never held.
+    Differentiable with respect to the hyperparameters of the kernel; the n×n matrix is never held. A sample of weight
+    zero has its ordinary residual, and no part in the score.
 
     Args:
         kernel, X, y, weights, local_linear: as in `nadaraya_watson`.
@@ -109,8 +111,10 @@ def nadaraya_watson_loo(kernel: Any, X: Any, y: Any, *, weights: Any = None, loc
         >>> print(jax.vmap(score)(jnp.array([0.03, 0.3, 3.0])).argmin())
         1
     """
-    kernel, X, Y, logs, single = _prepared(kernel, X, y, weights)
-    residuals = Y - _averages(kernel, X, Y, logs, X, jnp.arange(len(Y)), local_linear)
+    samples = check_kernel_samples(kernel, X, y, weights)
+    kernel, X, Y, logs, single = _prepared(samples)
+    averages = partial(_averages, kernel, X, Y, logs, own=jnp.arange(len(Y)), local_linear=local_linear)
+    residuals = samples.Y - where_defined(averages, samples.given, X)
     score = _mean_square(residuals, logs)
     return LeaveOneOut(residuals[:, 0], score[0]) if single else LeaveOneOut(residuals, score)
 
@@ -134,7 +138,7 @@ def nadaraya_watson_fit(
     Args:
         kernel: with at least one hyperparameter of the name `scale`.
         X, y, weights, local_linear: as in `nadaraya_watson`. With t targets their mean error counts.
-        num: factors to try.
+        num: factors to try; 1 tries the scales as they are.
         tol: the largest derivative of log error in log scale at which to stop; by dtype if None.
         max_iter: of L-BFGS.
 
@@ -155,11 +159,13 @@ def nadaraya_watson_fit(
         Härdle & Marron, Optimal bandwidth selection in nonparametric regression function estimation, Ann. Statist. 13
         (1985).
     """
-    kernel, X, Y, logs, single = _prepared(kernel, X, y, weights)
+    kernel, X, Y, logs, single = _prepared(check_kernel_samples(kernel, X, y, weights))
     paths = jax.tree_util.tree_flatten_with_path(kernel)[0]
     named = tuple(getattr(path[-1], "name", None) == "scale" for path, _ in paths)
     if not any(named):
         raise ValueError(f"kernel has no hyperparameter of the name scale to choose, got {type(kernel).__name__}")
+    if num < 1:
+        raise ValueError(f"num must be at least 1, got {num}")
     tol = float(jnp.finfo(Y.dtype).eps) ** 0.4 if tol is None else tol
     kernel, *certificate = _choose(kernel, X, Y, logs, named, local_linear, num, tol, max_iter)
     status, num_iter, residual, objective = certificate
@@ -167,9 +173,8 @@ def nadaraya_watson_fit(
     return Solution(model, status, num_iter, residual, jnp.full_like(residual, jnp.nan), objective)
 
 
-def _prepared(kernel, X, y, weights):
-    """Checked arguments: the kernel, points, Y (n, t), log v (n,), and whether y was (n,)."""
-    samples = check_kernel_samples(kernel, X, y, weights)
+def _prepared(samples: KernelSamples):
+    """The kernel, points, Y (n, t), log v (n,), and whether y was (n,)."""
     Y = samples.Y
     if samples.weights is None:
         return samples.kernel, samples.X, Y, jnp.zeros(len(Y), Y.dtype), samples.single
@@ -234,13 +239,15 @@ def _choose(kernel, X, Y, logs, named, local_linear, num, tol, max_iter):
         residuals = Y - _averages(rebuild(scales), X, Y, logs, X, own, local_linear)
         return jnp.log(jnp.mean(_mean_square(residuals, logs)))
 
-    factors = jnp.linspace(-jnp.log(30.0), jnp.log(30.0), num, dtype=Y.dtype)
+    end = math.log(30.0) if num > 1 else 0.0
+    factors = jnp.linspace(-end, end, num, dtype=Y.dtype)
     scores = jax.lax.map(lambda factor: score(start + factor), factors)
     best = jnp.argmin(jnp.where(jnp.isnan(scores), jnp.inf, scores))
     result = lbfgs(score, start + factors[best], tol=tol, max_iter=max_iter)
     kernel, objective = rebuild(result.state[0]), jnp.exp(score(result.state[0]))
     finite = jnp.isfinite(objective)
-    at_end = ((best == 0) | (best == num - 1)) & finite
+    moved = jnp.max(jnp.abs(result.state[0] - start))  # L-BFGS may come back from an end of the grid
+    at_end = ((best == 0) | (best == num - 1)) & (moved >= 0.99 * math.log(30.0)) & finite
     status = jnp.where(at_end, Status.BOUNDARY, result.status)
     status = jnp.where(finite, status, Status.NON_FINITE).astype(jnp.int32)
     return kernel, status, result.num_iter, result.error, objective

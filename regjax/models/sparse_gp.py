@@ -112,7 +112,7 @@ def sparse_gp(kernel: Any, X: Any, y: Any, noise: Any, inducing: Any, *, mean: A
     """
     samples, noise, mean = check_process(kernel, X, y, noise, mean, None)
     require(lambda a: jnp.all(a > 0), noise, message=f"noise must be positive for a sparse process, got {noise}")
-    _, inducing = check_points(samples.X, inducing)
+    _, inducing = check_points(samples.X, inducing, "inducing")
     parts = _collapse(samples.kernel, samples.X, samples.Y, noise, mean, inducing)
     return SparseProcess(
         kernel=samples.kernel,
@@ -247,7 +247,7 @@ def sparse_gp_fit(
     """
     samples, noise, prior_mean = check_process(kernel, X, y, noise, mean, None)
     dtype = samples.Y.dtype
-    _, inducing = check_points(samples.X, inducing)
+    _, inducing = check_points(samples.X, inducing, "inducing")
     tree = {"kernel": samples.kernel, "noise": noise, "mean": prior_mean, "inducing": inducing}
     tree = jax.tree.map(lambda a: jnp.asarray(a, dtype), tree)
     if mean is None:

@@ -48,6 +48,20 @@ def test_the_gradient_vanishes(name):
     assert np.abs(slope).max() <= (1e-6 if slope.dtype == np.float64 else 2e-2)
 
 
+@pytest.mark.x64
+def test_quantiles_are_optimal():
+    """−λα/v is a slope of the loss at f: −τ below y, 1 − τ above, and between where f goes through y."""
+    tau, lam = 0.3, 0.3
+    fit = regjax.kernel_fit(kernels.RBF(2.0), X, y, losses.Quantile(tau), lam, weights=V)
+    assert bool(fit.converged)
+    slope, above = (np.asarray(a, float) for a in (-lam * fit.params.coef / V, fit.params(X) - y))
+    slip = 1e-5
+    assert np.all((slope >= -tau - slip) & (slope <= 1 - tau + slip))
+    assert np.all(np.abs(slope - (1 - tau))[above > slip] <= slip)
+    assert np.all(np.abs(slope + tau)[above < -slip] <= slip)
+    assert 0 < np.sum(above > slip) < len(y)
+
+
 @pytest.mark.slow
 @pytest.mark.x64
 def test_derivative_in_the_scale():
