@@ -122,7 +122,7 @@ def test_derivatives(solver):
         ({"solver": "magic"}, "solver must be None, 'cg' or 'nystrom'"),
         ({"solver": "cg", "landmarks": 0}, "landmarks must be from 1 to the 60 points"),
         ({"solver": "cg", "landmarks": X}, "landmarks takes a number with solver 'cg'"),
-        ({"solver": "nystrom", "landmarks": X[:, :1]}, "Z has points of shape"),
+        ({"solver": "nystrom", "landmarks": X[:, :1]}, "landmarks has points of shape"),
     ],
 )
 def test_bad_arguments_are_named(keywords, message):
