@@ -66,7 +66,8 @@ def fit(
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.
         solver: a name or a function of `regjax.solvers`. By default closed forms serve `Squared` with `Zero`, `L2` and
-            `Tikhonov`, `working_set` the lasso and the elastic net, and `fista` everything else. With other losses
+            `Tikhonov`, `working_set` the lasso and the elastic net (on accelerators, which are slow at its sequential
+            loops, `fista`, all lanes at once), and `fista` everything else. With other losses
             `newton` serves those three penalties, `proximal_newton` convex ones, `fista` losses and penalties that
             couple targets, and those that are not convex, and `interior_point` quantiles. `irls` serves p-norms
             with those three.
