@@ -8,7 +8,7 @@ from jax.nn import log_softmax, softmax
 from jax.scipy.special import xlogy
 
 from regjax.core.node import register_node
-from regjax.losses.protocol import Elementwise, weighted
+from regjax.losses.protocol import Elementwise, weighted, weighted_sum
 
 
 @register_node
@@ -79,4 +79,4 @@ class Multinomial(Elementwise):
     def excess(self, y: Array, eta: Array, theta: Array, v: Array) -> Array:
         """Σ v (ℓ + ℓ* − θη)."""
         rest = self.value(y, eta) + self.conjugate(y, theta) - jnp.sum(theta * eta, axis=-1, keepdims=True)
-        return jnp.sum(weighted(v, jnp.maximum(rest, 0)))
+        return weighted_sum(v, jnp.maximum(rest, 0))

@@ -115,7 +115,8 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         strength = jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
         start = jnp.where(given, init, jnp.where(goes_on, last.extended(strength), null.point))
         w = jnp.where(jnp.isinf(strengths.l1), 0, strengths.clip(start[1:, 0]))
-        here = _place(task, columns, start.at[1:, 0].set(w))
+        point = start.at[1:, 0].set(w)
+        here = place(task, point, _predictors(task, columns, point))
         cold = place(task, null.point, null.eta)
         worse = here.loss + penalty.value(here.point[1:]) > cold.loss + penalty.value(cold.point[1:])
         far = worse & loss.convex | ~jnp.isfinite(here.loss)  # a start from which Newton's method may not find back
@@ -199,8 +200,8 @@ def _solve(
         ahead = (here, jnp.array(jnp.inf, unit.dtype))
         result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
         here, promised = result.state
-        here = _place(task, columns, here.point)  # steps have left their rounding in the predictors
-        point, _, eta = refit(task, penalty, here.point, penalty.unpenalised, here.eta)  # so that a dual point is near
+        eta = _predictors(task, columns, here.point)  # steps have left their rounding in them
+        point, _, eta = refit(task, penalty, here.point, penalty.unpenalised, eta)  # so that a dual point is near
         here = place(task, point, eta)
         proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta, pull=pull_by_columns)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
@@ -215,10 +216,10 @@ def _solve(
     return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32)), pull, result.memory
 
 
-def _place(task: Task, columns: Array, point: Array) -> Place:
-    """`place`, by the columns of the support alone."""
+def _predictors(task: Task, columns: Array, point: Array) -> Array:
+    """η (n, 1), by the columns of the support alone."""
     w = point[1:, 0]
-    return place(task, point, task.offset + task.one * point[0] + image(columns, w, *positions(w != 0))[:, None])
+    return task.offset + task.one * point[0] + image(columns, w, *positions(w != 0))[:, None]
 
 
 def _rank(strengths: Strengths, w: Array, pull: Array) -> Array:
