@@ -3,8 +3,13 @@
 Most coefficients of a sparse solution are zero, and a column whose coefficient is zero need only be looked at now and
 then. The columns that matter are gathered with their Gram matrix (`gram_block` solves the problem on them); after every
 few lanes one product with X tells whether the rest can stay out, and which columns come next.
+
+Between the knots of the path the solution is linear in λ. A point between two solutions is therefore almost optimal:
+its residual is a dual point without any scaling, and only coefficients that are zero at one of the ends count in the
+gap. Where the tolerance allows, every second or fourth lane is solved, and those between are read off.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -15,7 +20,8 @@ from regjax.solvers.certificate import Columns, Moments
 from regjax.solvers.gathered import BATCH, Gathered
 from regjax.solvers.gram_block import Block, Strengths, pull, solve_lanes
 
-_CHUNK = 5  # lanes between two looks at all columns; longer chunks look further ahead, and gather more columns
+_CHUNK = 5  # lanes solved between two looks at all columns; longer chunks look further ahead, and gather more columns
+_STRIDE, _SPAN = 4, 8  # the most lanes from one that is solved to the next, and within a chunk where lanes are left out
 WHOLE = 1024  # with no more columns than this all are in the set from the start
 _LEAST, _MOST = 512, 4096  # bounds of the capacity of the set, which is 2n columns between them
 
@@ -53,26 +59,62 @@ class Data(NamedTuple):
         return jnp.max(jnp.abs(self.moments))
 
 
+class Ends(NamedTuple):
+    """Solutions, stacked, between which others are read off.
+
+    Attributes:
+        coef: (C, p).
+        pull: Xᵀr (C, p).
+        squares: ‖r‖² (C,).
+        level: the mean strength (C,).
+    """
+
+    coef: Array
+    pull: Array
+    squares: Array
+    level: Array
+
+    def followed_by(self, others: "Ends") -> "Ends":
+        """These and the others."""
+        return Ends(*(jnp.concatenate(pair) for pair in zip(self, others, strict=True)))
+
+    def between(self, left: Array, right: Array, level: Array) -> tuple[Array, Array, Array]:
+        """Coefficients, Xᵀr and a bound of ‖r‖² at some levels, each between a left and a right end."""
+        high, low = self.level[left], self.level[right]
+        share = jnp.clip((level - low) / jnp.where(high > low, high - low, 1), 0, 1)[:, None]
+        coef, pull = (share * a[left] + (1 - share) * a[right] for a in (self.coef, self.pull))
+        return coef, pull, jnp.maximum(self.squares[left], self.squares[right])
+
+
 class Walk(NamedTuple):
     """How far the path has come.
 
     Attributes:
         lane: the next lane, int32.
         trips: chunks solved so far, int32.
+        stride: every how many lanes one is solved, int32.
         held: the working set.
         w, drift: (M,), where the next lane starts, as in `solve_lanes`.
+        aim: the change of the level that `drift` is for.
+        last: the solution of the lane before, an `Ends` of one.
         stuck: whether columns are missing for which there is no room, or it takes too long to find them.
         coef, sweeps: (L + chunk, p), (L + chunk,), the results.
     """
 
     lane: Array
     trips: Array
+    stride: Array
     held: Gathered
     w: Array
     drift: Array
+    aim: Array
+    last: Ends
     stuck: Array
     coef: Array
     sweeps: Array
+
+
+Judge = Callable[[Array, Array, Array, Array], Array]
 
 
 def solve_path(
@@ -83,6 +125,7 @@ def solve_path(
     upper: Array | None,
     init: Array,
     max_iter: Any,
+    judge: Judge | None = None,
 ) -> PathResult:
     """Minimise ½‖y − Xw‖² + Σⱼ l1ⱼ|wⱼ| + ½ l2ⱼwⱼ² over lower ≤ w ≤ upper for each of L penalties.
 
@@ -95,13 +138,16 @@ def solve_path(
         lower, upper: (p,) with lower ≤ 0 ≤ upper, or both None.
         init: (p,), where the first lane starts.
         max_iter: the most sweeps per lane.
+        judge: takes the numbers of lanes (T,), coefficients (T, p), Xᵀr (T, p) and a bound of ‖r‖² (T,); says how far
+            from optimal those are, as a multiple of what is allowed. Without it every lane is solved.
     """
     limits = None if lower is None or upper is None else (lower, upper)
     order = jnp.lexsort((-jnp.mean(l2, axis=1), -jnp.mean(jnp.where(jnp.isinf(l1), 0, l1), axis=1)))
     penalties = Strengths(l1[order], l2[order], limits)
     back = jnp.argsort(order)
+    in_order = None if judge is None else lambda lanes, *point: judge(order[lanes], *point)
     if isinstance(columns, Columns) and columns.X.shape[1] > WHOLE:
-        path = _growing_path(columns.X, columns.Y[:, 0], penalties, init, max_iter)
+        path = _growing_path(columns.X, columns.Y[:, 0], penalties, init, max_iter, in_order)
     else:
         path = _whole_path(columns.moments(), penalties, init, max_iter)
     return PathResult(*(result[back] for result in path))
@@ -125,70 +171,118 @@ def _whole_path(sums, penalties, start, max_iter):
     return coef, sweeps, jnp.ones(len(coef), bool)
 
 
-def _growing_path(X, y, penalties, start, max_iter):
+def _growing_path(X, y, penalties, start, max_iter, judge):
     """The path on a working set, up to the lane for which there is no room."""
     n, p = X.shape
     lanes = len(penalties.l1)
     chunk = min(_CHUNK, lanes)
     data = Data(X, y, y @ X, jnp.einsum("ij,ij->j", X, X), y @ y)
-    padded = _extended(penalties, chunk + 1)
+    padded = _extended(penalties, _SPAN + _STRIDE)
     held = Gathered.nothing(min(p, max(_LEAST, 2 * n), _MOST), n, p, X.dtype)
     needed = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0) | (start != 0)
     rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))
     held = held.with_best(data.rows, jnp.where(needed, jnp.inf, rank), jnp.maximum(jnp.sum(needed), 2 * BATCH))
+    zero = jnp.zeros((), X.dtype)
     walk = Walk(
         lane=jnp.int32(0),
         trips=jnp.int32(0),
+        stride=jnp.int32(1),
         held=held,
         w=jnp.where(held.used, start[held.index], 0),
         drift=jnp.zeros(held.index.size, X.dtype),
+        aim=zero,
+        last=Ends(*(a[None] for a in (jnp.zeros(p, X.dtype), data.moments, data.energy, zero))),  # not an end of any
         stuck=jnp.any(needed & ~held.inside),
-        coef=jnp.zeros((lanes + chunk, p), X.dtype),
-        sweeps=jnp.zeros(lanes + chunk, jnp.int32),
+        coef=jnp.zeros((lanes + _SPAN, p), X.dtype),
+        sweeps=jnp.zeros(lanes + _SPAN, jnp.int32),
     )
     walk = lax.while_loop(
-        lambda walk: (walk.lane < lanes) & ~walk.stuck, lambda walk: _advance(data, padded, walk, chunk, max_iter), walk
+        lambda walk: (walk.lane < lanes) & ~walk.stuck,
+        lambda walk: _advance(data, padded, walk, chunk, max_iter, judge if chunk == _CHUNK else None),
+        walk,
     )
     solved = jnp.arange(lanes) < walk.lane
     coef = jnp.where(solved[:, None], walk.coef[:lanes], walk.held.spread(walk.w))
     return coef, walk.sweeps[:lanes], solved
 
 
-def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: Any) -> Walk:
+def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: Any, judge: Judge | None) -> Walk:
     """Solve a chunk of lanes, keep those that no column outside of the set disturbs, and enlarge the set."""
-    l1, l2 = (lax.dynamic_slice_in_dim(a, walk.lane, chunk + 1) for a in (padded.l1, padded.l2))
-    held = walk.held
+    stride, held = walk.stride, walk.held
+    count = jnp.where(stride == 1, chunk, _SPAN // stride)
+    posts = walk.lane + stride * jnp.arange(1, chunk + 2) - 1  # the lanes to solve, and the one after
+    level = jnp.mean(jnp.where(jnp.isinf(padded.l1), 0, padded.l1), axis=1)
+    l1, l2 = (a[posts] for a in (padded.l1, padded.l2))
     moments = jnp.where(held.used, data.moments[held.index], 0)
     block = Block(held.gram, jnp.diag(held.gram), held.live, data.energy, data.scale)
     inner = Strengths(l1, l2, padded.limits).take(held.index)
-    w, drift, sweeps = solve_lanes(block, moments, inner, walk.w, walk.drift, max_iter)
+    first = level[posts[0]] - walk.last.level[0]
+    drift = jnp.where(walk.aim == 0, 0, first / jnp.where(walk.aim == 0, 1, walk.aim)) * walk.drift
+    w, drifts, sweeps = solve_lanes(block, moments, inner, walk.w, drift, max_iter, count)
 
     penalty = Strengths(l1[:-1], l2[:-1], padded.limits)
     coef, residuals = held.spread(w), data.y - w @ held.columns
     c = residuals @ data.X
     noise = float(jnp.finfo(w.dtype).eps) ** 0.75 * data.scale
     disturbed = jnp.any((jnp.abs(pull(c, coef, penalty)) > noise) & ~held.inside, axis=1)
-    good = jnp.argmax(jnp.concatenate([disturbed, jnp.array([True])])).astype(jnp.int32)
-    last = jnp.minimum(good, chunk - 1)  # the first lane to be solved again, if any: its point is a good start
+    disturbed |= jnp.arange(chunk) >= count
+    ends = walk.last.followed_by(Ends(coef, c, jnp.sum(residuals**2, axis=1), level[posts[:-1]]))
+    window, tight, longer = coef, jnp.ones(chunk, bool), stride
+    if judge is not None:
+        window, tight, wide = _read_off(ends, judge, walk.lane, stride, count, level)
+        longer = jnp.where(wide & (stride < _STRIDE), 2 * stride, stride)
+    good = _leading(tight & ~disturbed)
+    lane = walk.lane + good * stride
+    # where a column disturbs, the first point to be solved again is a good start; else the last that is good
+    again = jnp.append(disturbed, False)[good] & (good < count)
+    row = good + again
 
     def stored(results, new):
         return lax.dynamic_update_slice_in_dim(results, new, walk.lane, 0)
 
     walk = walk._replace(
-        lane=walk.lane + good,
+        lane=lane,
         trips=walk.trips + 1,
-        w=w[last],
-        drift=jnp.where(good == chunk, drift[last], 0),
-        coef=stored(walk.coef, coef),
-        sweeps=stored(walk.sweeps, sweeps),
+        stride=jnp.where(good == count, longer, jnp.where(again, stride, jnp.maximum(stride // 2, 1))),
+        w=jnp.concatenate([walk.w[None], w])[row],
+        drift=jnp.where(again, 0, jnp.concatenate([walk.drift[None], drifts])[row]),
+        aim=jnp.append(walk.aim, jnp.diff(level[posts]))[row],
+        last=Ends(*(a[good][None] for a in ends)),
+        coef=stored(walk.coef, window),
+        sweeps=stored(walk.sweeps, jnp.zeros(_SPAN, jnp.int32).at[stride * jnp.arange(1, chunk + 1) - 1].set(sweeps)),
     )
     walk = _prune(walk, (walk.w != 0) | jnp.any(inner.l1 == 0, axis=0))
     # what would enter at the end of the next chunk if correlations stayed as they are; where room is short, what must
-    ahead = padded.l1[walk.lane + jnp.where(walk.held.room >= 2 * BATCH, chunk - 1, 0)]
-    rank = _rank(c[last], padded, jnp.minimum(l1[last], ahead))
+    reach = jnp.where(walk.stride == 1, chunk, _SPAN // walk.stride * walk.stride)
+    ahead = padded.l1[walk.lane + jnp.where(walk.held.room >= 2 * BATCH, reach, walk.stride) - 1]
+    rank = _rank(ends.pull[row], padded, jnp.minimum(l1[jnp.maximum(row - 1, 0)], ahead))
     larger = walk.held.with_best(data.rows, rank, 2 * BATCH + jnp.sum(walk.w != 0))
     too_long = walk.trips > 100 + 10 * len(padded.l1)
-    return walk._replace(held=larger, stuck=(good < chunk) & (larger.live == walk.held.live) | too_long)
+    return walk._replace(held=larger, stuck=again & (larger.live == walk.held.live) | too_long)
+
+
+def _read_off(ends: Ends, judge: Judge, lane: Array, stride: Array, count: Array, level: Array):
+    """The lanes of a chunk from those solved: coefficients (span, p), which of the solved ones have only good lanes
+    before them, back to the one before, and whether twice the stride would do.
+    """  # fmt: skip
+    chunk = len(ends.coef) - 1
+    inside = jnp.arange(_SPAN)
+    segment = jnp.minimum(inside // stride, chunk - 1)
+    skip = jnp.arange(chunk - 1)  # each solved lane but the last, were it not solved
+    left, right = jnp.concatenate([segment, skip]), jnp.concatenate([segment + 1, skip + 2])
+    lanes = lane + jnp.concatenate([inside, stride * (skip + 1) - 1])
+    point = ends.between(left, right, level[lanes])
+    excess = judge(lanes, *point)
+    solved = (inside + 1) % stride == 0
+    poor = ~solved & ~(excess[:_SPAN] <= 0.9)
+    tight = jnp.zeros(chunk, bool).at[segment].max(poor) == 0
+    wide = jnp.all((excess[_SPAN:] <= 0.5) | (skip >= count - 1))
+    return point[0][:_SPAN], tight, wide
+
+
+def _leading(flags: Array) -> Array:
+    """How many are true before the first that is not."""
+    return jnp.argmin(jnp.append(flags, False)).astype(jnp.int32)
 
 
 def _prune(walk: Walk, keep: Array) -> Walk:

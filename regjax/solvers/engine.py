@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.solution import Status
+from regjax.core.solution import Status, relative
 from regjax.penalties import L1, ElasticNet, Limited, Penalty
 from regjax.solvers.certificate import Certificate, Columns, Moments, Problem, pose
-from regjax.solvers.column_set import WHOLE, PathResult, solve_path
+from regjax.solvers.column_set import WHOLE, Judge, PathResult, solve_path
 from regjax.solvers.coordinate import coordinate_descent
 from regjax.solvers.homotopy import homotopy_path
 from regjax.solvers.run import Outcome
@@ -49,7 +49,9 @@ def working_set_path(
     start = init[0, :, 0]
 
     def together(lower=None, upper=None):
-        return _finished(columns, penalty, tol, solve_path(columns, l1, l2, lower, upper, start, max_iter))
+        judge = _judge(columns, penalty, tol) if isinstance(columns, Columns) else None
+        path = solve_path(columns, l1, l2, lower, upper, start, max_iter, judge)
+        return _finished(columns, penalty, tol, path)
 
     def apart():  # each variant has limits of its own
         def one(start, variant):
@@ -112,6 +114,21 @@ def _finished(columns, penalty, tol, path: PathResult) -> tuple[Array, Array]:
         lambda: (path.coef, path.num_iter),
         lambda: lax.scan(one, path.coef[0][:, None], lanes)[1],
     )
+
+
+def _judge(columns: Columns, penalty: Penalty, tol: Array) -> Judge:
+    """The gap of points that are not scaled anew beyond their unpenalised columns, in units of what `tol` allows."""
+    null = pose(columns.X, columns.Y, jax.tree.map(lambda a: a[0], penalty)).null
+
+    def gap(penalty, tol, w, pull, squares):
+        w, pull = w[:, None], pull[:, None]
+        scale = penalty.dual_scale(pull)
+        return relative((1 - scale) ** 2 * squares / 2 + penalty.slack(w, scale * pull), null) / tol
+
+    def judge(lanes, w, pull, squares):
+        return jax.vmap(gap)(*jax.tree.map(lambda a: a[lanes], (penalty, tol)), w, pull, squares)
+
+    return judge
 
 
 def _certified(columns, penalty, tol, max_iter, coef, num_iter) -> Outcome:

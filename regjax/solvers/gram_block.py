@@ -286,7 +286,7 @@ def predict(penalty: Strengths, w: Array, drift: Array) -> Array:
 
 
 def solve_lanes(
-    block: Block, moments: Array, penalties: Strengths, w: Array, drift: Array, max_iter: Any
+    block: Block, moments: Array, penalties: Strengths, w: Array, drift: Array, max_iter: Any, count: Any = None
 ) -> tuple[Array, Array, Array]:
     """Minimise lane after lane, each from where the one before points to.
 
@@ -296,18 +296,23 @@ def solve_lanes(
         penalties: l1 and l2 (C + 1, M): C lanes, and the one that the last of them should point to.
         w, drift: (M,), the start.
         max_iter: sweeps per lane.
+        count: how many of the lanes to solve, the first ones; all if None.
 
     Returns:
-        Coefficients (C, M), their drifts (C, M), and sweeps (C,).
+        Coefficients (C, M), their drifts (C, M), and sweeps (C,); zero for lanes that are not solved.
     """
+    l1, l2 = penalties.l1, penalties.l2
+    lanes = len(l1) - 1
 
-    def one(carry, lane):
-        l1, l2, next_l1, next_l2 = lane
-        penalty, ahead = Strengths(l1, l2, penalties.limits), Strengths(next_l1, next_l2)
-        w = predict(penalty, *carry)
+    def one(i, carry):
+        w, drift, results = carry
+        penalty, ahead = Strengths(l1[i], l2[i], penalties.limits), Strengths(l1[i + 1], l2[i + 1])
+        w = predict(penalty, w, drift)
         c = moments - image(block.gram, w, *positions(w != 0))
         spot = settle(block, penalty, ahead, w, c, max_iter)
-        return (spot.w, spot.drift), (spot.w, spot.drift, spot.sweeps)
+        found = (spot.w, spot.drift, spot.sweeps)
+        return spot.w, spot.drift, tuple(a.at[i].set(b) for a, b in zip(results, found, strict=True))
 
-    l1, l2 = penalties.l1, penalties.l2
-    return lax.scan(one, (w, drift), (l1[:-1], l2[:-1], l1[1:], l2[1:]))[1]
+    empty = jnp.zeros((lanes, w.size), w.dtype)
+    start = (w, drift, (empty, empty, jnp.zeros(lanes, jnp.int32)))
+    return lax.fori_loop(0, lanes if count is None else count, one, start)[2]

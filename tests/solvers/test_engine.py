@@ -51,6 +51,36 @@ def test_a_path_on_the_working_set_is_optimal_at_every_lambda(limits):
         assert np.all(np.abs(slope[w == 0]) <= lam + slip)
 
 
+@pytest.mark.x64
+@pytest.mark.parametrize("l2", [0.0, 5.0])
+def test_lanes_between_two_solutions_are_read_off_where_the_tolerance_allows(l2):
+    """No sweep is spent on them, and they are within the tolerance all the same; a fine one hardly leaves any out."""
+    rng = np.random.default_rng(2)
+    n, p = 80, WHOLE + 76
+    X, y = rng.normal(size=(n, p)), rng.normal(size=n)
+    X[:, 1:] += X[:, :-1]
+    y = y + X[:, ::200].sum(1)
+    X, y = X - X.mean(0), y - y.mean()
+    lams = np.abs(y @ X).max() * np.geomspace(1, 0.05, 60)
+
+    def gaps(fits):
+        """From the residual as dual point: scaled for the lasso, as it is where l2 makes every point feasible."""
+        W = np.asarray(fits.params.coef)
+        R = y - W @ X.T
+        scale = np.minimum(1, lams / np.abs(R @ X).max(1))[:, None] if l2 == 0 else np.ones((len(lams), 1))
+        over = np.maximum(np.abs(R @ X) - lams[:, None], 0)
+        conjugate = 0 if l2 == 0 else (over**2).sum(1) / (2 * l2)
+        primal = (R**2).sum(1) / 2 + lams * np.abs(W).sum(1) + l2 / 2 * (W**2).sum(1)
+        return (primal - (y**2).sum() / 2 + ((y - scale * R) ** 2).sum(1) / 2 + conjugate) / ((y**2).sum() / 2)
+
+    for tol, least, most in ((1e-3, 10, 40), (1e-12, 50, 60)):
+        fits = regjax.elastic_net_path(jnp.asarray(X), jnp.asarray(y), jnp.asarray(lams), l2, tol=tol)
+        assert bool(fits.converged.all())
+        assert np.all(gaps(fits) <= tol + 1e-14)
+        assert np.abs(np.asarray(fits.gap) - gaps(fits)).max() <= 1e-13  # objectives differ by their rounding
+        assert least <= (np.asarray(fits.num_iter) > 0).sum() <= most
+
+
 def least_gap(X, Y, W, value, scale, conjugate):
     """Primal minus dual over the null objective at θ = s(Y − XW), s as large as the domain of P* allows."""
     residual = Y - X @ W
