@@ -40,7 +40,8 @@ def path(
     r"""`fit` at every λ: the same arguments, with a λ axis in front of the penalty's strengths.
 
     Each λ starts from the solution before it, and each has its own certificate. It is `jax.vmap` of `fit` over the
-    strengths, which finds the warm starts by itself.
+    strengths, which finds the warm starts by itself. A lasso path is nearly linear from one λ to the next: of many
+    columns, those λ whose point between two solutions is within `tol` are not solved (their `num_iter` is 0).
 
     Args:
         X, y, loss, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
