@@ -12,7 +12,7 @@ compilation is apart; all may use all cores. celer has no Poisson loss.
 
 import os
 
-os.environ["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of regjax alone: XLA has threads of its own, and the two disturb each other
 
 import jax
 import numpy as np
