@@ -46,9 +46,9 @@ def fit(
 ) -> Solution:
     r"""Minimise Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + xᵢw) + P(w), subject to lower ≤ w ≤ upper.
 
-    `jax.vmap` over the strengths of the penalty is a warm-started path; over data sets, folds (0/1 weights) and targets
-    it is a batch in which no lane waits for another. Derivatives of the solution with respect to X, y, weights and the
-    strengths are those of the optimality conditions on the support.
+    `jax.vmap` over the strengths of a convex penalty is a warm-started path; over data sets, folds (0/1 weights) and
+    targets it is a batch in which no lane waits for another. Derivatives of the solution with respect to X, y, weights
+    and the strengths are those of the optimality conditions on the support.
 
     Args:
         X: (n, p), or a pytree of arrays with n samples in front.

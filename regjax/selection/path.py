@@ -1,18 +1,19 @@
 """Regularization paths: a fit at every λ, each certified, at little more than the price of the last."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
-from regjax.core.checks import as_float_array, require
+from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.solution import Solution
 from regjax.core.tree import ravel_design
 from regjax.losses import Loss, Squared
 from regjax.models.fit import fit, lam_max
-from regjax.models.prepare import prepare
+from regjax.models.prepare import check_offset, prepare
 from regjax.models.problem import check_samples
 from regjax.penalties import L1, ElasticNet, Penalty, strength_axes
 from regjax.solvers.minimize import Solver
@@ -39,8 +40,13 @@ def path(
 ) -> Solution:
     r"""`fit` at every λ: the same arguments, with a λ axis in front of the penalty's strengths.
 
-    Each λ starts from the solution before it, and each has its own certificate. It is `jax.vmap` of `fit` over the
-    strengths, which finds the warm starts by itself.
+    Each λ starts from the solution before it, and each has its own certificate. For a convex penalty it is `jax.vmap`
+    of `fit` over the strengths, which finds the warm starts by itself (on accelerators all λ are solved at once).
+
+    With a penalty that is not convex, `MCP` or `SCAD`, where a fit starts decides which stationary point it finds. The
+    first λ starts from `init`, or from 0, and each of the others from the solution before it, in the order of the
+    strengths: falling ones follow one path of stationary points from the null model on. Fits with a loss that is not
+    convex, and `jax.vmap` of `fit` with such a penalty, start every λ alone.
 
     Args:
         X, y, loss, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
@@ -59,20 +65,47 @@ def path(
          [2.5 0.5]]
     """
     axes = strength_axes(penalties)
-    flat_axes, flat = (jax.tree.leaves(tree, is_leaf=lambda leaf: leaf is None) for tree in (axes, penalties))
-    lengths = [len(leaf) for axis, leaf in zip(flat_axes, flat, strict=True) if axis == 0]
+    (flat_axes, _), (flat, structure) = (
+        jax.tree.flatten(tree, lambda leaf: leaf is None) for tree in (axes, penalties)
+    )
+    varies = [axis == 0 for axis in flat_axes]
+    lengths = [len(leaf) for leaf, apart in zip(flat, varies, strict=True) if apart]
     if len(set(lengths)) != 1:
         raise ValueError(
             f"penalties takes strengths with an axis (L,) in front, all of one length, got the lengths {lengths}"
         )
 
-    def one(penalty):
+    def one(penalty, start=init):
         return fit(
             X, y, loss, penalty, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
-            standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+            standardize=standardize, solver=solver, init=start, tol=tol, max_iter=max_iter,
         )  # fmt: skip
 
-    return jax.vmap(one, in_axes=(axes,))(penalties)
+    if penalties.convex:
+        return jax.vmap(one, in_axes=(axes,))(penalties)
+
+    # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
+    check_offset(offset, check_samples(X, y, weights))
+
+    def nth(k):
+        return structure.unflatten(jnp.asarray(a)[k] if apart else a for a, apart in zip(flat, varies, strict=True))
+
+    return _follow(lambda k, start: one(nth(k), start), lengths[0], init)
+
+
+def _follow(fit_from: Callable[[Any, Any], Solution], count: int, init: Any) -> Solution:
+    """`fit_from(k, start)` for k = 0, 1, …, each from the coefficients before it, the first from `init`."""
+
+    def step(start, k):
+        solution = fit_from(k, start)
+        good = jax.tree.reduce(jnp.logical_and, jax.tree.map(lambda a: jnp.all(jnp.isfinite(a)), solution.params.coef))
+        return jax.tree.map(lambda a: jnp.where(good, a, 0), solution.params.coef), solution
+
+    like = jax.eval_shape(lambda: fit_from(0, init)).params.coef  # raises what `fit` raises
+    given = jax.tree.map(jnp.zeros_like, like) if init is None else init
+    start = jax.tree.map(lambda a, like: jnp.asarray(a, like.dtype), given, like)
+    jax.tree.map(lambda a: check_finite("init", a), start)
+    return lax.scan(step, start, jnp.arange(count))[1]
 
 
 def lam_grid(

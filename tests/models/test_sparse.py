@@ -203,6 +203,45 @@ def test_non_convex_penalties_reach_a_stationary_point(penalty):
 
 
 @pytest.mark.x64
+def test_a_path_of_stationary_points_follows_the_solution_before():
+    """Every point is stationary, and one in the middle is that of a fit from the point before, in fewer steps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 20)) + rng.normal(size=(60, 1))
+    X = jnp.asarray(X / np.linalg.norm(X - X.mean(0), axis=0))
+    y = X[:, :4] @ jnp.array([3.0, -2.0, 2.0, 1.0]) + jnp.asarray(0.2 * rng.normal(size=60))
+    lams = regjax.lam_grid(X, y, MCP(1.0), num=8, ratio=0.05)
+    fits = regjax.path(X, y, Squared(), MCP(lams))
+    assert np.all(fits.converged)
+    assert np.all(np.isnan(fits.gap))
+    Xc, yc = centred(X, y, np.ones(60))
+    for w, lam in zip(np.asarray(fits.params.coef, float), np.asarray(lams, float), strict=True):
+        slope = np.maximum(lam - np.abs(w) / 3, 0)
+        pull = Xc.T @ (yc - Xc @ w)
+        off = np.where(w == 0, np.maximum(np.abs(pull) - slope, 0), np.abs(pull - np.sign(w) * slope))
+        assert off.max() <= 1e-9 * float(lams[0])
+    alone, again = (regjax.fit(X, y, Squared(), MCP(lams[4]), init=w) for w in (0 * X[0], fits.params.coef[3]))
+    assert int(again.num_iter) == int(fits.num_iter[4]) < int(alone.num_iter)
+    assert_close(again.params.coef, fits.params.coef[4], f64=1e-9)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.full((4, 2), np.nan)}, "X contains NaN"),
+        ({"offset": np.full(4, np.inf)}, "offset contains infinity"),
+        ({"init": np.array([0.0, np.nan])}, "init contains NaN"),
+        ({"init": np.zeros(3)}, r"init has a leaf of shape \(3,\)"),
+    ],
+)
+def test_a_path_of_stationary_points_looks_at_its_arguments(change, message):
+    with pytest.raises(ValueError, match=message):
+        regjax.path(
+            **{"X": np.eye(4)[:, :2], "y": np.ones(4), "loss": Squared(), "penalties": MCP(np.ones(2))} | change
+        )
+
+
+@pytest.mark.x64
 def test_standardize_equals_scaled_columns():
     X, y, v = problem(*SIZES["tall"])
     mean = jnp.average(X, axis=0, weights=v)
