@@ -61,7 +61,7 @@ def fit(
         weights: v (n,), non-negative; 1 if None.
         offset: o, of the shape of y; 0 if None.
         lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None.
-            `Tikhonov` takes none.
+            `Tikhonov` and `SparseVariation` take none.
         intercept: whether b, unpenalised, is fitted.
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.

@@ -15,6 +15,7 @@ from regjax.penalties.blocks import MultiTask
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import TotalVariation
 from regjax.penalties.ravel import ravel_penalty
+from regjax.penalties.sparse_variation import SparseVariation
 from regjax.penalties.sums import PlusL2
 
 P = TypeVar("P")
@@ -103,9 +104,10 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
         elif isinstance(penalty, MultiTask):
             size, what = num_columns, "one per row"
             takes = [(), (size, 1)] if trailing else [(), (size,)]
-        elif isinstance(penalty, TotalVariation) and name == "factors":
-            size, what = num_columns - 1, "one per difference of neighbours"
-            takes = [(), (size,)]
+        elif isinstance(penalty, TotalVariation | SparseVariation):
+            takes, what = [(), trailing], "one per target"
+            if name == "factors":
+                takes, what = [(), (num_columns - 1,)], "one per difference of neighbours"
         elif isinstance(penalty, PlusL2) and name == "l2":
             what, takes = "", [()]
         elif name == "lams":
@@ -115,7 +117,7 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
             continue
         if value.shape not in takes:
             scalar = "a scalar or " if () in takes else ""
-            several = "a scalar" if takes == [()] else f"{scalar}{what}, {takes[-1]}"
+            several = "a scalar" if set(takes) == {()} else f"{scalar}{what}, {takes[-1]}"
             raise ValueError(f"{name} has shape {value.shape}: it takes {several}")
 
 
