@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import regjax
 from regjax import solvers
 from regjax.losses import Squared
-from regjax.penalties import L1, L2, MCP, SCAD, Group, L1Ball, MultiTask, Slope, SparseGroup, TotalVariation
+from regjax.penalties import L1, L2, MCP, SCAD, Group, L1Ball, MultiTask, PlusL2, Slope, SparseGroup, TotalVariation
 from tests.problems import assert_close, problem, tolerance
 
 SIZES = {"tall": (40, 12), "wide": (15, 40)}
@@ -399,6 +399,21 @@ def test_a_path_of_strengths_for_each_block():
     for k in range(2):
         one = regjax.fit(design, y, Squared(), L1({name: lam[k] for name, lam in lams.items()}))
         assert_close(fits.params.coef["genes"][k], one.params.coef["genes"], f64=1e-9)
+
+
+@pytest.mark.x64
+def test_groups_and_a_ridge_with_strengths_for_each_block():
+    """The same as arrays, with the ridge as more rows of the design."""
+    X, y, _ = problem(30, 5, seed=6)
+    design, groups = {"age": X[:, 0], "genes": X[:, 1:]}, (2, 0, 0, 1, 1)
+    penalty = PlusL2(Group({"age": 2.0, "genes": 8.0}, groups), {"age": 0.0, "genes": 6.0})
+    fit = regjax.fit(design, y, Squared(), penalty, intercept=False)
+    rows = jnp.concatenate([X, 6**0.5 * jnp.eye(5)[1:]])
+    target = jnp.concatenate([y, jnp.zeros(4)])
+    other = regjax.group_lasso(rows, target, jnp.array([8.0, 8.0, 2.0]), groups, intercept=False)
+    assert_close(jnp.append(fit.params.coef["age"], fit.params.coef["genes"]), other.params.coef, f64=1e-9)
+    assert_close(fit.objective, other.objective)
+    assert 0 <= float(fit.gap) <= 1e-10
 
 
 def test_the_grid_of_ridge_begins_at_the_largest_curvature():
