@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
 import regjax
 from regjax import solvers
@@ -191,6 +191,26 @@ def test_nonnegative_least_squares_satisfies_its_conditions():
     scale = np.abs(Xc.T @ yc).max()
     assert np.abs(pull[w > 0]).max() <= tolerance(1e-8, 1e-3) * scale
     assert pull[w == 0].max() <= tolerance(1e-8, 1e-3) * scale
+
+
+def test_the_gap_of_nonnegative_least_squares_is_true():
+    """No multiple of the residuals is a dual point, but one near them is: Xᵀθ ≤ 0. Also in a flat valley."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 40))
+    y = X @ rng.normal(size=40) + rng.normal(size=20)
+    Xc, yc = X - X.mean(axis=0), y - y.mean()
+    best = nnls(Xc, yc)[1] ** 2 / 2
+
+    def excess(fit):
+        w = np.asarray(fit.params.coef, float)
+        assert w.min() >= 0
+        return (np.sum((yc - Xc @ w) ** 2) / 2 - best) / (yc @ yc / 2)
+
+    fit = regjax.nonnegative_least_squares(jnp.asarray(X), jnp.asarray(y))
+    assert abs(excess(fit)) <= float(fit.gap) + tolerance(1e-9, 1e-5)
+    assert not jax.config.jax_enable_x64 or (bool(fit.converged) and float(fit.gap) <= 1e-10)
+    early = regjax.nonnegative_least_squares(jnp.asarray(X), jnp.asarray(y), max_iter=60)
+    assert 1e-4 < excess(early) < float(early.gap) < 0.1
 
 
 @pytest.mark.parametrize("penalty", [MCP(4.0), SCAD(4.0)], ids=["MCP", "SCAD"])
