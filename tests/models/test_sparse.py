@@ -86,6 +86,23 @@ def test_solvers_agree_on_the_family(name):
         assert_close(fit.params, fits["fista"].params, f64=1e-6, f32=2e-2)
 
 
+@pytest.mark.x64
+def test_coordinate_descent_takes_groups_with_a_ridge_within_limits():
+    """Groups of different sizes, with limits of each coefficient that bind."""
+    X, y, v = problem(*SIZES["tall"], seed=2)
+    groups = np.array([0, 0, 1, 2, 2, 2, 3, 3, 3, 3, 1, 2])
+    penalty = PlusL2(SparseGroup(1.0, 1.0, groups), 1.5)
+    upper = jnp.linspace(0.2, 1.0, 12)
+    fit = regjax.fit(X, y, Squared(), penalty, weights=v, lower=-0.4, upper=upper, solver="coordinate_descent")
+    w = np.asarray(fit.params.coef, float)
+    Xc, yc = centred(X, y, v)
+    norms = np.sqrt(np.bincount(groups) * np.bincount(groups, w**2)).sum()
+    assert_close(fit.objective, np.sum((yc - Xc @ w) ** 2) / 2 + np.abs(w).sum() + norms + 0.75 * w @ w)
+    assert bool(fit.converged)
+    assert 0 <= float(fit.gap) <= 1e-10
+    assert np.any(w == upper)
+
+
 def test_coordinate_descent_refuses_what_is_not_separable():
     X, y, _ = problem(20, 5)
     with pytest.raises(ValueError, match="coordinate_descent takes"):
