@@ -171,6 +171,11 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     status = worst(jnp.atleast_1d(outcome.status))
     lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow
+    lost |= lax.cond(
+        jnp.any((data.size == 0) & ~data.empty),
+        lambda: _is_off(*lax.stop_gradient((coef, data, penalty))),
+        lambda: jnp.array(False),
+    )
     status = jnp.where(lost & succeeded(status), Status.ILL_CONDITIONED, status)
     valid = data.valid & is_valid(penalty) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
@@ -181,6 +186,12 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     known = valid & (status != Status.NON_FINITE)
     coef, b = (jnp.where(known, a, jnp.nan) for a in (coef, b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
+
+
+def _is_off(coef, data, penalty):
+    """Whether the optimality conditions do not hold, by the columns themselves: a solver does not see tiny ones."""
+    pull = cross(data.X, data.weights[:, None] * (data.Y - data.X @ coef))
+    return jnp.max(penalty.distance(coef, pull)) > 1e-3 * jnp.max(jnp.abs(pull))
 
 
 def _stationarity(coef, theta):

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from regjax.core.checks import as_float_array, check_finite, require
@@ -64,13 +65,15 @@ def path(
         [[1.  0. ]
          [2.5 0.5]]
     """
+    if not hasattr(penalties, "prox") or isinstance(penalties, type):
+        raise ValueError(f"penalties must be a penalty of regjax.penalties, such as L1(lams), got {penalties!r}")
     axes = strength_axes(penalties)
     (flat_axes, _), (flat, structure) = (
         jax.tree.flatten(tree, lambda leaf: leaf is None) for tree in (axes, penalties)
     )
     varies = [axis == 0 for axis in flat_axes]
     lengths = [len(leaf) for leaf, apart in zip(flat, varies, strict=True) if apart]
-    if len(set(lengths)) != 1:
+    if len(set(lengths)) != 1 or lengths[0] == 0:
         raise ValueError(
             f"penalties takes strengths with an axis (L,) in front, all of one length, got the lengths {lengths}"
         )
@@ -142,12 +145,16 @@ def lam_grid(
         >>> print(regjax.lam_grid(jnp.eye(2), jnp.array([4.0, 1.0]), num=3, ratio=0.25, intercept=False))
         [4. 2. 1.]
     """
-    if num < 1:
-        raise ValueError(f"num must be at least 1, got {num}")
+    if not isinstance(num, int | np.integer) or num < 1:
+        raise ValueError(f"num must be at least 1, an integer, got {num!r}")
     matrix, _ = ravel_design(X)
     n, p = matrix.shape
     ratio = (1e-4 if n > p else 1e-2) if ratio is None else ratio
-    require(lambda r: (r > 0) & (r <= 1), ratio, message=f"ratio must be in (0, 1], got {ratio}")
+    require(
+        lambda r: jnp.ndim(r) == 0 and (r > 0) & (r <= 1),
+        ratio,
+        message=f"ratio must be a number in (0, 1], got {ratio}",
+    )
     top = lam_max(
         X, y, penalty, loss=loss, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=intercept, standardize=standardize,
@@ -235,6 +242,7 @@ def elastic_net_path(
     l2s = as_float_array("l2s", l2s)
     if l2s.shape not in ((), l1s.shape):
         raise ValueError(f"l2s has shape {l2s.shape}: it takes a scalar or one value for each of l1s, {l1s.shape}")
+    require(lambda a: jnp.all(a >= 0), l2s, message=f"l2s must be non-negative and not NaN, got {l2s}")
     fits = path(
         X, y, Squared(), ElasticNet(l1s, l2s, factors), weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,

@@ -179,6 +179,16 @@ def test_ball_at_the_ends():
     empty = regjax.lasso_ball(X, y, 0.0)
     assert_close(empty.lam, regjax.lam_max(X, y), f64=1e-12, f32=1e-5)
     assert not np.any(empty.params.coef)
+    assert bool(empty.converged)
+
+
+@pytest.mark.x64
+def test_a_ball_of_radius_zero_lets_nothing_in():
+    X, y, _ = problem(20, 6, seed=3)  # where rounding would, at λ_max
+    fit = regjax.lasso_ball(X, y, 0.0)
+    assert bool(fit.converged)
+    assert not np.any(fit.params.coef)
+    assert float(fit.lam) == float(regjax.lam_max(X, y))
 
 
 def test_limits_hold_and_are_optimal():
