@@ -44,7 +44,11 @@ SPARSE = {
     "adaptive_lasso": lambda X, y, **k: regjax.adaptive_lasso(X, y, 0.5, **k),
     "relaxed_lasso": lambda X, y, **k: regjax.relaxed_lasso(X, y, 0.5, 0.5, **k),
     "lasso_path": lambda X, y, **k: regjax.lasso_path(X, y, jnp.array([1.0, 0.5]), **k),
+    "elastic_net_path": lambda X, y, **k: regjax.elastic_net_path(X, y, jnp.array([1.0, 0.5]), 0.2, **k),
+    "path": lambda X, y, **k: regjax.path(X, y, Squared(), penalties.Group(jnp.array([1.0, 0.5]), _pairs(X)), **k),
+    "path of stationary points": lambda X, y, **k: regjax.path(X, y, Squared(), penalties.MCP(jnp.ones(2)), **k),
     "lam_max": lambda X, y, **k: regjax.lam_max(X, y, **k),
+    "lam_grid": lambda X, y, **k: regjax.lam_grid(X, y, num=3, **k),
     "best_subset": lambda X, y, **k: regjax.best_subset(X, y, min(2, jnp.shape(X)[-1] if jnp.ndim(X) > 1 else 1), **k),
 }
 
@@ -189,12 +193,27 @@ G = (0, 0, 1)
         (lambda: regjax.lasso_path(X, y, jnp.array([1.0, -1.0])), "lams must be non-negative and not NaN"),
         (lambda: regjax.elastic_net_path(X, y, jnp.ones(3), jnp.ones(2)), r"l2s has shape \(2,\)"),
         (lambda: regjax.path(X, y, Squared(), penalties.L1(1.0)), "penalties takes strengths with an axis"),
+        (lambda: regjax.path(X, y, Squared(), penalties.L1(jnp.ones(0))), "penalties takes strengths with an axis"),
+        (lambda: regjax.path(X, y, Squared(), 3.0), "penalties must be a penalty of regjax.penalties.*got 3"),
+        (lambda: regjax.path(X, y, Squared(), penalties.L1), "penalties must be a penalty of regjax.penalties"),
+        (lambda: regjax.path(X, y, Squared(), penalties.L1(jnp.ones((2, 4)))), r"lam has shape \(4,\)"),
+        (lambda: regjax.elastic_net_path(X, y, -jnp.ones(2), 1.0), "l1s must be non-negative and not NaN"),
+        (lambda: regjax.elastic_net_path(X, y, jnp.ones(2), -jnp.ones(2)), "l2s must be non-negative and not NaN"),
+        (lambda: regjax.lasso_path(X, y, jnp.zeros(0)), r"lams has shape \(0,\): it takes a grid"),
+        (lambda: regjax.lasso_path(X, y, jnp.array([1.0, jnp.nan])), "lams must be non-negative and not NaN"),
+        (lambda: regjax.lam_grid(X, y, num=1.5), "num must be at least 1, an integer, got 1.5"),
+        (lambda: regjax.lam_grid(X, y, ratio=jnp.ones(2)), r"ratio must be a number in \(0, 1\]"),
+        (lambda: regjax.lam_grid(X, y, ratio=jnp.nan), r"ratio must be a number in \(0, 1\], got nan"),
+        (lambda: regjax.lam_max(X, y, 3.0), "penalty must be a penalty of regjax.penalties.*got 3"),
+        (lambda: regjax.lam_max(X, y, penalties.L1(1.0), factors=jnp.ones(3)), "factors belong to the penalty"),
+        (lambda: regjax.lam_max(X, y, factors=-jnp.ones(3)), "factors must be non-negative"),
+        (lambda: regjax.lam_max(X, y, lower=0.5), "lower must be at most 0, got 0.5"),
         (
             lambda: regjax.path(X, y, Squared(), penalties.ElasticNet(jnp.ones(3), jnp.ones(2))),
             r"penalties takes strengths with an axis .* got the lengths \[3, 2\]",
         ),
-        (lambda: regjax.lam_grid(X, y, num=0), "num must be at least 1, got 0"),
-        (lambda: regjax.lam_grid(X, y, ratio=2.0), r"ratio must be in \(0, 1\], got 2"),
+        (lambda: regjax.lam_grid(X, y, num=0), "num must be at least 1, an integer, got 0"),
+        (lambda: regjax.lam_grid(X, y, ratio=2.0), r"ratio must be a number in \(0, 1\], got 2"),
         (lambda: regjax.fit(X, y, Squared(), 3.0), "penalty must be a penalty of regjax.penalties.*got 3"),
         (lambda: regjax.fit(X, y, Squared(), penalties.L1), "penalty must be a penalty of regjax.penalties"),
         (
@@ -444,6 +463,26 @@ def test_lasso_at_the_ends_of_lam():
     doubled = regjax.lasso(jnp.column_stack([X, X[:, 0]]), y, 0.5)
     assert bool(doubled.converged)
     assert_close(doubled.objective, regjax.lasso(X, y, 0.5).objective)
+
+
+@pytest.mark.x64
+def test_squares_that_underflow_in_the_lasso():
+    """Flagged where the columns have a part that is lost, not where λ leaves them out; together with y too."""
+    for factor, target, lam in ((1e-200, 1.0, 0.0), (1e-200, 1e-200, 0.0)):
+        assert int(regjax.lasso(factor * X, target * y, lam).status) == Status.ILL_CONDITIONED
+    empty = regjax.lasso(1e-200 * X, y, 1.0)
+    assert bool(empty.converged)
+    assert not np.any(empty.params.coef)
+
+
+def test_squares_of_coefficients_that_overflow():
+    """In float32 (1e24)² is inf, and without a ridge it has no part in the objective."""
+    small, large = jnp.asarray(1e-12 * X, jnp.float32), jnp.asarray(1e12 * y, jnp.float32)
+    fit, plain = regjax.lasso(small, large, 5.0), regjax.lasso(X, y, 5.0)
+    assert bool(fit.converged)
+    assert 0 <= float(fit.gap) <= 1e-5
+    assert_close(1e-24 * np.asarray(fit.params.coef, float), plain.params.coef, f64=1e-4)
+    assert_close(1e-24 * float(fit.objective), plain.objective, f64=1e-4)
 
 
 @pytest.mark.x64

@@ -32,6 +32,7 @@ from regjax.penalties import (
     PlusL2,
     Slope,
     SparseGroup,
+    SparseVariation,
     Tikhonov,
     TotalVariation,
     Zero,
@@ -51,6 +52,7 @@ UPPER = np.where(np.arange(P) % 4 == 0, np.inf, RNG.uniform(0.0, 1.5, P))
 KEPT = ~np.isin(np.arange(P), (1, 8))  # the others hold a stretch between free jumps each
 GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4]
 GROUP_FACTORS = np.array([0.7, 0.0, 1.0, np.inf, 1.5])
+RIDGE = np.array([0.4, 0.0, 2.0, 0.4, 0.0])[GROUPS][:, None]  # none in some groups
 MATRIX = RNG.normal(size=(P + 1, P))
 DIFFERENCES = np.diff(np.eye(P), axis=0)
 DECAY = np.linspace(2.0, 0.2, P)
@@ -74,13 +76,14 @@ TABLE = {
     "Group": Row(lambda c: Group(c, GROUPS), once=True),
     "Group, factors": Row(lambda c: Group(c, tuple(GROUPS), GROUP_FACTORS)),
     "SparseGroup": Row(lambda c: SparseGroup(0.6 * c, 0.5 * c, GROUPS, GROUP_FACTORS)),
-    "PlusL2": Row(lambda c: PlusL2(Group(c, GROUPS), 0.4), once=True),
+    "PlusL2": Row(lambda c: PlusL2(Group(c, GROUPS), RIDGE), once=True),
     "MultiTask": Row(lambda c: MultiTask(c, FACTORS), per_column=False),
     "MCP": Row(lambda c: MCP(c, 2.0, FACTORS)),
     "SCAD": Row(SCAD, once=True),
     "Slope": Row(lambda c: Slope(c * DECAY, FACTORS)),
     "Slope without factors": Row(lambda c: Slope(c * DECAY), once=True),
     "TotalVariation": Row(lambda c: TotalVariation(c, FACTORS[:-1])),
+    "SparseVariation": Row(lambda c: SparseVariation(0.5 * c, c, FACTORS[:-1])),
     "Limited Slope": Row(lambda c: LimitedSlope(Slope(1.35 * c * DECAY, FACTORS), LOWER, UPPER)),
     "Limited Slope, one side": Row(lambda c: LimitedSlope(Slope(c * DECAY), 0.0), once=True),
     "Limited TotalVariation": Row(
@@ -562,6 +565,8 @@ EXCLUDED = np.where(np.isinf(FACTORS), 0, np.inf)
         (L2(0.5, FACTORS), Limited(L2(0.5, FINITE), -EXCLUDED, EXCLUDED)),
         (PlusL2(L1(0.5), np.full(P, 0.4)), ElasticNet(0.5, 0.4)),
         (LimitedVariation(TotalVariation(0.5)), TotalVariation(0.5)),
+        (SparseVariation(0.0, 0.5), TotalVariation(0.5)),
+        (SparseVariation(0.5, 0.0), L1(0.5)),
         (LimitedSlope(Slope(0.5 * np.ones(P), FACTORS), LOWER, UPPER), Limited(L1(0.5, FACTORS), LOWER, UPPER)),
         (LimitedSlope(Slope(0.5 * DECAY)), Slope(0.5 * DECAY)),
     ],
@@ -744,6 +749,14 @@ def test_ravel_penalty():
     assert_close(ravel_penalty(LimitedBall(L2Ball(1.0, blocks)), structure).penalty.factors, flat)
     assert ravel_penalty(Group(1, [0, 0, 1]), structure).groups == (0, 0, 1)
     assert ravel_penalty(L1([0.1, 0.2, 0.3]), matrix).lam.shape == (3,)
+    # groups within blocks
+    numbers = {"age": 0.5, "genes": 3.0}
+    assert_close(ravel_penalty(Group(numbers, [1, 0, 0]), structure).lam, jnp.array([3.0, 0.5]))
+    assert_close(ravel_penalty(SparseGroup(1.0, numbers, [0, 1, 2]), structure).l2, jnp.array([0.5, 3.0, 3.0]))
+    assert ravel_penalty(Group(numbers, [1, 0, 0]), structure, (2,)).lam.shape == (2, 1)
+    ridge = ravel_penalty(PlusL2(Group(1.0, [1, 0, 0]), numbers), structure, (2,))
+    assert_close(ridge.l2, jnp.array([[0.5], [3.0], [3.0]]))
+    assert_close(ravel_penalty(PlusL2(L1(1.0), blocks), structure).l2, flat)
     # a prefix goes through transformations
     lams = jax.vmap(lambda lam: ravel_penalty(L1({"age": 0.0, "genes": lam}), structure).lam)(jnp.array([1.0, 2.0]))
     assert_close(lams, jnp.array([[0.0, 1.0, 1.0], [0.0, 2.0, 2.0]]))
@@ -757,6 +770,11 @@ def test_ravel_penalty():
         (L1(1.0, {"age": 1.0, "other": 2.0}), "factors"),
         (Limited(L1(1.0), jnp.zeros((2, 2))), "lower"),
         (L1("much"), "lam"),
+        (Group({"age": 1.0, "genes": 2.0}, [0, 0, 1]), "lam takes one number per block .* no group may be in two"),
+        (Group({"age": 1.0, "genes": jnp.ones(2)}, [0, 1, 1]), "lam takes one number per block"),
+        (PlusL2(Group(1.0, [0, 0, 1]), jnp.ones(3)), r"l2 has shape \(3,\): it takes a scalar; with groups"),
+        (TotalVariation({"age": 1.0, "genes": 2.0}), "lam of TotalVariation takes no value per block"),
+        (L1Ball({"age": 1.0, "genes": 2.0}), "radius of L1Ball takes no value per block"),
     ],
 )
 def test_ravel_penalty_names_what_does_not_fit(penalty, name):

@@ -46,9 +46,9 @@ def fit(
 ) -> Solution:
     r"""Minimise Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + xᵢw) + P(w), subject to lower ≤ w ≤ upper.
 
-    `jax.vmap` over the strengths of the penalty is a warm-started path; over data sets, folds (0/1 weights) and targets
-    it is a batch in which no lane waits for another. Derivatives of the solution with respect to X, y, weights and the
-    strengths are those of the optimality conditions on the support.
+    `jax.vmap` over the strengths of a convex penalty is a warm-started path; over data sets, folds (0/1 weights) and
+    targets it is a batch in which no lane waits for another. Derivatives of the solution with respect to X, y, weights
+    and the strengths are those of the optimality conditions on the support.
 
     Args:
         X: (n, p), or a pytree of arrays with n samples in front.
@@ -61,7 +61,7 @@ def fit(
         weights: v (n,), non-negative; 1 if None.
         offset: o, of the shape of y; 0 if None.
         lower, upper: limits of the coefficients, lower ≤ 0 ≤ upper, broadcast like a strength; none if None.
-            `Tikhonov` takes none.
+            `Tikhonov` and `SparseVariation` take none.
         intercept: whether b, unpenalised, is fitted.
         standardize: whether the penalty applies to coefficients of columns scaled to (weighted) variance 1. The
             coefficients come back on the original scale.
@@ -171,6 +171,11 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     status = worst(jnp.atleast_1d(outcome.status))
     lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow
+    lost |= lax.cond(
+        jnp.any((data.size == 0) & ~data.empty),
+        lambda: _is_off(*lax.stop_gradient((coef, data, penalty))),
+        lambda: jnp.array(False),
+    )
     status = jnp.where(lost & succeeded(status), Status.ILL_CONDITIONED, status)
     valid = data.valid & is_valid(penalty) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
@@ -181,6 +186,12 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     known = valid & (status != Status.NON_FINITE)
     coef, b = (jnp.where(known, a, jnp.nan) for a in (coef, b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
+
+
+def _is_off(coef, data, penalty):
+    """Whether the optimality conditions do not hold, by the columns themselves: a solver does not see tiny ones."""
+    pull = cross(data.X, data.weights[:, None] * (data.Y - data.X @ coef))
+    return jnp.max(penalty.distance(coef, pull)) > 1e-3 * jnp.max(jnp.abs(pull))
 
 
 def _stationarity(coef, theta):

@@ -17,6 +17,7 @@ from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import Linear, check_samples
 from regjax.models.sparse import lasso
 from regjax.penalties import L1, L1Ball, check_penalty
+from regjax.penalties.elementary import rounding
 from regjax.solvers.minimize import Solver
 
 
@@ -117,7 +118,8 @@ def _ball(X: Array, weights, y: Array, radius: Array, lane, *, intercept, standa
     lam, count = _find(lambda lam: norm(at(lam, *still).params), *lax.stop_gradient((radius, top, inside)))
     # The path is linear here, so a last Newton step is exact; the derivatives of λ and w in data and radius flow
     # through it.
-    (params, edge), (move, _) = jax.jvp(lambda lam: _split(at(lam)), (lam,), (jnp.ones_like(lam),))
+    beyond = jnp.where(radius > 0, 1, 1 + rounding(lam))  # in a ball of radius 0 rounding must not let anything in
+    (params, edge), (move, _) = jax.jvp(lambda lam: _split(at(beyond * lam)), (lam,), (jnp.ones_like(lam),))
     slope = jax.jvp(norm, (params,), (move,))[1]
     held = ~inside & (slope < 0) & (radius > 0)
     step = jnp.where(held, (radius - norm(params)) / jnp.where(held, lax.stop_gradient(slope), 1), 0)

@@ -17,6 +17,7 @@ from regjax.penalties.protocol import Penalty
 from regjax.penalties.quadratic import Tikhonov
 from regjax.penalties.ravel import ravel_penalty
 from regjax.penalties.slope import Slope
+from regjax.penalties.sparse_variation import SparseVariation
 from regjax.penalties.sums import PlusL2
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "PlusL2",
     "Slope",
     "SparseGroup",
+    "SparseVariation",
     "Tikhonov",
     "TotalVariation",
     "Zero",

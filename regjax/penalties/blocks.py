@@ -14,6 +14,7 @@ from regjax.core.checks import is_concrete
 from regjax.core.node import register_node
 from regjax.penalties.elementary import (
     PER_COEFFICIENT,
+    PER_GROUP,
     STRENGTH,
     ByCoefficient,
     Like,
@@ -44,6 +45,10 @@ class Blocks(ByCoefficient):
         """The number of its block for each coefficient: broadcasts against w."""
         return blocks
 
+    def per_block(self, x: Array) -> Array:
+        """The number of each block, of numbers that are the same for all its coefficients: the inverse of `expand`."""
+        return x
+
     def strengths(self, w: Array) -> tuple[Array, Array, Array]:
         """l1 (broadcasts against w), κ per block, and whether a block is excluded."""
         raise TypeError(f"{type(self).__name__} has no strengths")
@@ -64,7 +69,7 @@ class Blocks(ByCoefficient):
         step = cast(step, w)
         l1, kappa, excluded = self.strengths(w)
         w = soft(w, step * l1)
-        norms, threshold = self.norms(w), step * kappa
+        norms, threshold = self.norms(w), self.per_block(step) * kappa
         vanishes = (norms <= threshold) & (threshold > 0) | excluded
         ratio = jnp.where(vanishes, 1, threshold / jnp.where(norms == 0, 1, norms))
         return self.expand(1 - ratio) * w
@@ -146,6 +151,11 @@ class Labelled(Blocks):
         """(p,) or (p, t)."""
         return blocks[np.array(self.groups)]
 
+    def per_block(self, x: Array) -> Array:
+        """A scalar, (1, t), (G,) or (G, t)."""
+        first = np.unique(np.array(self.groups), return_index=True)[1]
+        return x[first] if x.ndim and len(x) == len(self.groups) else x
+
     def group_strengths(self, lam: Any, factors: Any, w: Array) -> tuple[Array, Array]:
         """λ f_g and the excluded groups, with f_g = √|g| by default."""
         factors = np.sqrt(np.bincount(np.array(self.groups))) if factors is None else factors
@@ -170,7 +180,8 @@ class Group(Labelled):
     r"""P(w) = λ Σ_g f_g ‖w_g‖₂; with t targets each column has groups of its own.
 
     Attributes:
-        lam: λ ≥ 0, a scalar, or an array that broadcasts against the norms of the groups, (G,) or (G, t).
+        lam: λ ≥ 0, a scalar, or an array that broadcasts against the norms of the groups, (G,) or (G, t); in a fit also
+            a prefix pytree of the design, if no group has coefficients in two blocks.
         groups: p integers 0, …, G − 1, the group of each coefficient: any sequence, kept as a tuple (static).
         factors: f ≥ 0 (G,); √|g| if None, the square root of the group's size.
 
@@ -183,7 +194,7 @@ class Group(Labelled):
         Yuan & Lin, Model selection and estimation in regression with grouped variables, JRSS B 68 (2006).
     """
 
-    lam: Any
+    lam: Any = field(metadata=PER_GROUP)
     groups: Sequence[int] | Any = field(metadata={"static": True})
     factors: Any = None
 
@@ -215,7 +226,7 @@ class SparseGroup(Labelled):
     """
 
     l1: Any = field(metadata=STRENGTH)
-    l2: Any
+    l2: Any = field(metadata=PER_GROUP)
     groups: Sequence[int] | Any = field(metadata={"static": True})
     factors: Any = None
 

@@ -11,10 +11,11 @@ from jax import Array
 
 from regjax.core.checks import require
 from regjax.core.tree import Structure
-from regjax.penalties.blocks import MultiTask
+from regjax.penalties.blocks import Blocks, MultiTask
 from regjax.penalties.nonconvex import MCP, SCAD
 from regjax.penalties.ordered import TotalVariation
 from regjax.penalties.ravel import ravel_penalty
+from regjax.penalties.sparse_variation import SparseVariation
 from regjax.penalties.sums import PlusL2
 
 P = TypeVar("P")
@@ -98,16 +99,16 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
     for name, value in _parts(penalty):
         if groups is not None and name != "l1":
             size, what = max(groups) + 1, "one per group"
-            takes = [(), (size,), (size, 1), (size, *trailing)]
-            takes = [(), (size,)] if name == "factors" else takes
+            takes = [(), (size,)] if name == "factors" or not trailing else [(), trailing, (size, 1), (size, *trailing)]
         elif isinstance(penalty, MultiTask):
             size, what = num_columns, "one per row"
             takes = [(), (size, 1)] if trailing else [(), (size,)]
-        elif isinstance(penalty, TotalVariation) and name == "factors":
-            size, what = num_columns - 1, "one per difference of neighbours"
-            takes = [(), (size,)]
-        elif isinstance(penalty, PlusL2) and name == "l2":
-            what, takes = "", [()]
+        elif isinstance(penalty, TotalVariation | SparseVariation):
+            takes, what = [(), trailing], "one per target"
+            if name == "factors":
+                takes, what = [(), (num_columns - 1,)], "one per difference of neighbours"
+        elif isinstance(penalty, PlusL2) and name == "l2" and not penalty.penalty.separable:
+            takes, what = _ridge_shapes(penalty.penalty, num_columns, trailing)
         elif name == "lams":
             size, what = num_columns, "one per coefficient"
             takes = [(size,), (size, *trailing)]
@@ -115,8 +116,18 @@ def _check_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> 
             continue
         if value.shape not in takes:
             scalar = "a scalar or " if () in takes else ""
-            several = "a scalar" if takes == [()] else f"{scalar}{what}, {takes[-1]}"
+            several = "a scalar" if set(takes) == {()} else f"{scalar}{what}, {takes[-1]}"
             raise ValueError(f"{name} has shape {value.shape}: it takes {several}")
+
+
+def _ridge_shapes(penalty: Any, num_columns: int, trailing: tuple[int, ...]) -> tuple[list[tuple[int, ...]], str]:
+    """Shapes of the l2 of a `PlusL2` with a penalty that is not separable, and what the last of them is."""
+    each = (num_columns, 1) if trailing else (num_columns,)
+    if isinstance(penalty, MultiTask):
+        return [(), each], "one per row"
+    if isinstance(penalty, Blocks):
+        return [(), each], "one per block"
+    return [()], ""
 
 
 def is_valid(penalty: Any) -> Array:

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 # How a field is ravelled with a pytree design (see `ravel_penalty`): a strength broadcasts against the coefficients by
-# NumPy's rules, what is given per coefficient has their first axis.
+# NumPy's rules, what is given per coefficient has their first axis, what is given per group that of the groups.
 STRENGTH = {"ravel": "strength"}
 PER_COEFFICIENT = {"ravel": "coefficient"}
+PER_GROUP = {"ravel": "group"}
 
 Like = Array | jax.ShapeDtypeStruct
 

@@ -79,7 +79,7 @@ class LimitedBlocks(ByCoefficient):
         """argmin over u of ‖u − w‖²/(2 step) + P(u): clip(s·e) with (1 − s)‖clip(s·e)‖ = s·step·κ in each block."""
         step = cast(step, w)
         parts = self._parts(w)
-        excess, threshold = soft(w, step * parts.l1), step * parts.kappa
+        excess, threshold = soft(w, step * parts.l1), self.penalty.per_block(step) * parts.kappa
 
         def surplus(s, excess, threshold, parts):
             return (1 - s) * self._norms(parts.clip(self._expand(s) * excess)) - s * threshold

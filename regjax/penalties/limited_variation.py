@@ -3,16 +3,16 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from regjax.core.node import register_node
-from regjax.penalties.chains import block_max, block_means, compose_all, pulled, refined_means
-from regjax.penalties.elementary import PER_COEFFICIENT, cast, over_columns, rounding, strength
+from regjax.penalties.chains import block_max, block_means, pulled, refined_means
+from regjax.penalties.elementary import PER_COEFFICIENT, cast, over_columns, strength
 from regjax.penalties.limited_chains import block_limits, limited_jumps, split
 from regjax.penalties.limited_ordered import LimitedOrder
+from regjax.penalties.stretches import chain_rounding, least_multiple, worst_stretch
 
 
 @register_node
@@ -86,54 +86,22 @@ class LimitedVariation(LimitedOrder):
         z, box = z - self.unpenalised(z), self.box(z)
         held, rest = over_columns(split, z, self.penalty.charges(z), box.lower, box.upper)
         endless = jnp.where(rest > 0, jnp.isinf(box.upper), jnp.isinf(box.lower))
-        beyond = jnp.where(endless & ~(jnp.abs(rest) <= _slip(z)), lax.stop_gradient(jnp.abs(rest)) * jnp.inf, 0)
+        beyond = jnp.where(
+            endless & ~(jnp.abs(rest) <= chain_rounding(z)), lax.stop_gradient(jnp.abs(rest)) * jnp.inf, 0
+        )
         return held, jnp.where(endless, 0, rest), jnp.sum(beyond)
 
     def _gauge(self, penalty: Any, z: Array, up: Array, down: Array) -> Array:
-        """The smallest g at which the charges g·λf hold every stretch of z, in the directions in which it is open.
-
-        The worst stretch is convex in g: from 0 Newton's steps do not pass the root, and end at it. Where stretches tie
-        a step may be too long; the next one returns.
-        """
+        """The smallest g at which the charges g·λf hold every stretch of z, in the directions in which it is open."""
         z = z - self.unpenalised(z)
 
         def over(g, penalty, z):
             """By how much a stretch sums to more than the charges at its two ends, in the worst place."""
             charges = penalty.charges(z)
             charges = strength(g, charges, charges)
-            return jnp.maximum(*(jnp.max(over_columns(_worst, *a, charges)) for a in ((z, up), (-z, down))))
+            return jnp.maximum(*(jnp.max(over_columns(worst_stretch, *a, charges)) for a in ((z, up), (-z, down))))
 
-        fixed = lax.stop_gradient((penalty, z))
-        slip = jnp.max(_slip(fixed[1]))
-
-        def line(g):
-            return jax.jvp(lambda g: over(g, *fixed), (g,), (jnp.ones_like(g),))
-
-        def step(carry):
-            k, g, (excess, slope) = carry
-            g = g - excess / slope
-            return k + 1, g, line(g)
-
-        def goes_on(carry):
-            k, _, (excess, slope) = carry
-            return (jnp.abs(excess) > slip) & (slope < 0) & ((excess > 0) | (k > 0)) & (k < 100)
-
-        nothing = jnp.zeros((), z.dtype)
-        steps, g, (excess, slope) = lax.while_loop(goes_on, step, (0, nothing, line(nothing)))
-        downhill = slope < 0
-        root = g - jnp.where(downhill, over(g, penalty, z) / jnp.where(downhill, slope, 1), 0)  # with a derivative
-        found = jnp.where((steps == 0) & (excess <= slip), 0, jnp.where(downhill | (excess <= slip), root, jnp.inf))
-        return jnp.where(jnp.isnan(excess), excess, found) + 0 * jnp.sum(z)
-
-
-def _worst(z: Array, reach: Array, charges: Array) -> Array:
-    """The largest of Σz over a stretch within reach minus the charges at its two ends.
-
-    Where the stretch begins is decided as in `compose_all`: the best one so far goes on, or a new one begins.
-    """
-    charges = jnp.append(charges, 0)
-    begun = compose_all(z, -charges, jnp.where(reach, jnp.inf, -charges))
-    return jnp.max(jnp.where(reach, jnp.append(0, begun[:-1]) + z - charges, -jnp.inf))
+        return least_multiple(over, (penalty, z), jnp.max(lax.stop_gradient(chain_rounding(z)))) + 0 * jnp.sum(z)
 
 
 def _loose_means(u: Array, ends: Array, held: Array) -> Array:
@@ -143,7 +111,3 @@ def _loose_means(u: Array, ends: Array, held: Array) -> Array:
         return jnp.where(block_max(held, ends) > 0, 0, block_means(u, ends))
 
     return over_columns(column, u, ends.astype(jnp.int8), held.astype(jnp.int8))
-
-
-def _slip(z: Array) -> Array:
-    return rounding(z) * len(z) ** 0.5 * jnp.max(jnp.abs(z), axis=0)

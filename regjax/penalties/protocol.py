@@ -70,8 +70,8 @@ class Penalty(Protocol):
     def dual_norm(self, z: Array) -> Array:
         """The smallest strength for which z ∈ ∂P(0): λ_max is that of −∇loss at the null model.
 
-        In units of `lam` (`l1` for `ElasticNet`), which is ignored; factors count. For `Slope` and `SparseGroup` the
-        smallest multiple of the given penalty. inf for quadratic penalties, unless z is 0.
+        In units of `lam` (`l1` for `ElasticNet`), which is ignored; factors count. For `Slope`, `SparseGroup` and
+        `SparseVariation` the smallest multiple of the given penalty. inf for quadratic penalties, unless z is 0.
         """
         ...
 

@@ -98,7 +98,7 @@ class Separable(ByCoefficient):
 
     def curve(self, terms: Terms, w: Array) -> Array:
         """φ(w) of each coefficient, limits apart."""
-        return terms.l1 * jnp.abs(w) + terms.l2 / 2 * w**2
+        return terms.l1 * jnp.abs(w) + terms.l2 / 2 * w * w  # in this order 0 also where w² overflows
 
     def slope(self, terms: Terms, w: Array) -> Array:
         """φ′(|w|) of each coefficient; at 0 from the right."""
@@ -129,7 +129,7 @@ class Separable(ByCoefficient):
         best = jnp.where(outside, 0, best)
         push = jnp.where(ideal == best, 0, terms.l2 * best - excess)
         kink = jnp.abs(w) * (terms.l1 - jnp.sign(w) * jnp.clip(z, -terms.l1, terms.l1))
-        parts = jnp.maximum(kink, 0) + terms.l2 / 2 * (w - best) ** 2 + jnp.maximum(push * (w - best), 0)
+        parts = jnp.maximum(kink, 0) + terms.l2 / 2 * (w - best) * (w - best) + jnp.maximum(push * (w - best), 0)
         return jnp.sum(jnp.where(outside, jnp.inf, parts)) + terms.barrier(w)
 
     def conjugate(self, z: Array) -> Array:

@@ -1,6 +1,6 @@
 """A penalty and a ridge: the sum whose prox is always known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from regjax.core.node import register_node
-from regjax.penalties.elementary import cast
+from regjax.penalties.elementary import STRENGTH, cast
 
 
 @register_node
@@ -18,7 +18,8 @@ class PlusL2:
 
     Attributes:
         penalty: P, convex.
-        l2: ≥ 0, a scalar.
+        l2: ≥ 0, a scalar; an array that broadcasts against w where P is a sum over its entries (over rows, groups) and
+            the array is the same for all of them. In a fit with groups: a prefix pytree of the design.
 
     Example:
         >>> import jax.numpy as jnp
@@ -28,7 +29,7 @@ class PlusL2:
     """
 
     penalty: Any
-    l2: Any
+    l2: Any = field(metadata=STRENGTH)
 
     @property
     def convex(self) -> bool:
@@ -57,12 +58,12 @@ class PlusL2:
     def conjugate(self, z: Array) -> Array:
         """The Moreau envelope of P*."""
         best, l2 = self._maximiser(z)
-        smooth = jnp.sum(z * best) - self.value(best)
-        return jnp.where(jnp.all(l2 > 0), smooth, self.penalty.conjugate(z))
+        smooth = jnp.sum(jnp.where(l2 > 0, z * best, 0)) - self.value(best)
+        return smooth + self.penalty.conjugate(jnp.where(l2 > 0, 0, z))
 
     def dual_scale(self, z: Array) -> Array:
-        """1, unless l2 is 0."""
-        return jnp.where(jnp.all(cast(self.l2, z) > 0), 1, self.penalty.dual_scale(z))
+        """That of P for what no ridge holds."""
+        return self.penalty.dual_scale(jnp.where(cast(self.l2, z) > 0, 0, z))
 
     def distance(self, w: Array, z: Array) -> Array:
         """That of P to what the ridge leaves of z."""
@@ -87,4 +88,5 @@ class PlusL2:
     def _maximiser(self, z: Array) -> tuple[Array, Array]:
         l2 = cast(self.l2, z)
         safe = jnp.where(l2 > 0, l2, 1)
-        return jnp.where(l2 > 0, self.penalty.prox(z / safe, 1 / safe), 0), l2
+        nowhere = self.penalty.prox(jnp.zeros_like(z), 1.0)  # where P is 0
+        return jnp.where(l2 > 0, self.penalty.prox(z / safe, 1 / safe), nowhere), l2

@@ -1,18 +1,20 @@
 """Regularization paths: a fit at every λ, each certified, at little more than the price of the last."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 
-from regjax.core.checks import as_float_array, require
+from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.solution import Solution
 from regjax.core.tree import ravel_design
 from regjax.losses import Loss, Squared
 from regjax.models.fit import fit, lam_max
-from regjax.models.prepare import prepare
+from regjax.models.prepare import check_offset, prepare
 from regjax.models.problem import check_samples
 from regjax.penalties import L1, ElasticNet, Penalty, strength_axes
 from regjax.solvers.minimize import Solver
@@ -39,9 +41,15 @@ def path(
 ) -> Solution:
     r"""`fit` at every λ: the same arguments, with a λ axis in front of the penalty's strengths.
 
-    Each λ starts from the solution before it, and each has its own certificate. It is `jax.vmap` of `fit` over the
-    strengths, which finds the warm starts by itself. A lasso path is nearly linear from one λ to the next: of many
-    columns, those λ whose point between two solutions is within `tol` are not solved (their `num_iter` is 0).
+    Each λ starts from the solution before it, and each has its own certificate. For a convex penalty it is `jax.vmap`
+    of `fit` over the strengths, which finds the warm starts by itself (on accelerators all λ are solved at once). A
+    lasso path is nearly linear from one λ to the next: of many columns, those λ whose point between two solutions is
+    within `tol` are not solved (their `num_iter` is 0).
+
+    With a penalty that is not convex, `MCP` or `SCAD`, where a fit starts decides which stationary point it finds. The
+    first λ starts from `init`, or from 0, and each of the others from the solution before it, in the order of the
+    strengths: falling ones follow one path of stationary points from the null model on. Fits with a loss that is not
+    convex, and `jax.vmap` of `fit` with such a penalty, start every λ alone.
 
     Args:
         X, y, loss, weights, offset, lower, upper, intercept, standardize, solver, init, tol, max_iter: as in `fit`.
@@ -59,21 +67,50 @@ def path(
         [[1.  0. ]
          [2.5 0.5]]
     """
+    if not hasattr(penalties, "prox") or isinstance(penalties, type):
+        raise ValueError(f"penalties must be a penalty of regjax.penalties, such as L1(lams), got {penalties!r}")
     axes = strength_axes(penalties)
-    flat_axes, flat = (jax.tree.leaves(tree, is_leaf=lambda leaf: leaf is None) for tree in (axes, penalties))
-    lengths = [len(leaf) for axis, leaf in zip(flat_axes, flat, strict=True) if axis == 0]
-    if len(set(lengths)) != 1:
+    (flat_axes, _), (flat, structure) = (
+        jax.tree.flatten(tree, lambda leaf: leaf is None) for tree in (axes, penalties)
+    )
+    varies = [axis == 0 for axis in flat_axes]
+    lengths = [len(leaf) for leaf, apart in zip(flat, varies, strict=True) if apart]
+    if len(set(lengths)) != 1 or lengths[0] == 0:
         raise ValueError(
             f"penalties takes strengths with an axis (L,) in front, all of one length, got the lengths {lengths}"
         )
 
-    def one(penalty):
+    def one(penalty, start=init):
         return fit(
             X, y, loss, penalty, weights=weights, offset=offset, lower=lower, upper=upper, intercept=intercept,
-            standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+            standardize=standardize, solver=solver, init=start, tol=tol, max_iter=max_iter,
         )  # fmt: skip
 
-    return jax.vmap(one, in_axes=(axes,))(penalties)
+    if penalties.convex:
+        return jax.vmap(one, in_axes=(axes,))(penalties)
+
+    # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
+    check_offset(offset, check_samples(X, y, weights))
+
+    def nth(k):
+        return structure.unflatten(jnp.asarray(a)[k] if apart else a for a, apart in zip(flat, varies, strict=True))
+
+    return _follow(lambda k, start: one(nth(k), start), lengths[0], init)
+
+
+def _follow(fit_from: Callable[[Any, Any], Solution], count: int, init: Any) -> Solution:
+    """`fit_from(k, start)` for k = 0, 1, …, each from the coefficients before it, the first from `init`."""
+
+    def step(start, k):
+        solution = fit_from(k, start)
+        good = jax.tree.reduce(jnp.logical_and, jax.tree.map(lambda a: jnp.all(jnp.isfinite(a)), solution.params.coef))
+        return jax.tree.map(lambda a: jnp.where(good, a, 0), solution.params.coef), solution
+
+    like = jax.eval_shape(lambda: fit_from(0, init)).params.coef  # raises what `fit` raises
+    given = jax.tree.map(jnp.zeros_like, like) if init is None else init
+    start = jax.tree.map(lambda a, like: jnp.asarray(a, like.dtype), given, like)
+    jax.tree.map(lambda a: check_finite("init", a), start)
+    return lax.scan(step, start, jnp.arange(count))[1]
 
 
 def lam_grid(
@@ -110,12 +147,16 @@ def lam_grid(
         >>> print(regjax.lam_grid(jnp.eye(2), jnp.array([4.0, 1.0]), num=3, ratio=0.25, intercept=False))
         [4. 2. 1.]
     """
-    if num < 1:
-        raise ValueError(f"num must be at least 1, got {num}")
+    if not isinstance(num, int | np.integer) or num < 1:
+        raise ValueError(f"num must be at least 1, an integer, got {num!r}")
     matrix, _ = ravel_design(X)
     n, p = matrix.shape
     ratio = (1e-4 if n > p else 1e-2) if ratio is None else ratio
-    require(lambda r: (r > 0) & (r <= 1), ratio, message=f"ratio must be in (0, 1], got {ratio}")
+    require(
+        lambda r: jnp.ndim(r) == 0 and (r > 0) & (r <= 1),
+        ratio,
+        message=f"ratio must be a number in (0, 1], got {ratio}",
+    )
     top = lam_max(
         X, y, penalty, loss=loss, factors=factors, weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=intercept, standardize=standardize,
@@ -203,6 +244,7 @@ def elastic_net_path(
     l2s = as_float_array("l2s", l2s)
     if l2s.shape not in ((), l1s.shape):
         raise ValueError(f"l2s has shape {l2s.shape}: it takes a scalar or one value for each of l1s, {l1s.shape}")
+    require(lambda a: jnp.all(a >= 0), l2s, message=f"l2s must be non-negative and not NaN, got {l2s}")
     fits = path(
         X, y, Squared(), ElasticNet(l1s, l2s, factors), weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,

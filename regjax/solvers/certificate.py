@@ -1,5 +1,6 @@
 """The certificate of a penalised least squares problem: how far a point is from optimal, whatever found it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -10,8 +11,9 @@ from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import cross, symmetric_product
 from regjax.core.loop import iterate
 from regjax.core.solution import relative
-from regjax.penalties import Penalty
+from regjax.penalties import Box, Limited, NonNegative, Penalty
 from regjax.penalties.elementary import rounding
+from regjax.penalties.separable import Separable
 
 
 class Problem(NamedTuple):
@@ -136,7 +138,7 @@ class Certificate(NamedTuple):
 
 def pose(X: Array, Y: Array, penalty: Penalty) -> Problem:
     """The problem with its null model."""
-    left, pull = orthogonal_to_free(X, Y, penalty)
+    left, pull = orthogonal_to(X, Y, penalty.unpenalised)
     return Problem(X, Y, *_units(jnp.sum(left**2), jnp.sum(Y**2), pull, cross(X, Y)))
 
 
@@ -152,35 +154,36 @@ def _units(left: Array, energy: Array, pull: Array, first: Array) -> tuple[Array
     return jnp.where(nothing, 0, left / 2), jnp.where(nothing, 0, slope)
 
 
-def orthogonal_to_free(X: Array, residuals: Array, penalty: Penalty) -> tuple[Array, Array]:
-    """What is left of the residuals beyond the columns that the penalty does not charge, and Xᵀ times that.
+def orthogonal_to(X: Array, residuals: Array, free: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """What is left of the residuals beyond X times the directions that `free` projects onto, and Xᵀ times that.
 
-    A dual point must be orthogonal to those columns. Conjugate gradients on the least squares problem take no step, and
-    cost one product with X, where there are none.
+    A dual point must be orthogonal to what the penalty does not charge. Conjugate gradients on the least squares
+    problem take no step, and cost one product with X, where there is nothing.
     """
 
     def step(state):
         left, pull, direction = state
-        energy = jnp.sum(penalty.unpenalised(pull) ** 2)
+        energy = jnp.sum(free(pull) ** 2)
         image = X @ direction
         length = energy / jnp.where(energy > 0, jnp.sum(image**2), 1)
         left = left - jnp.where(energy > 0, length, 0) * image
         pull = cross(X, left)
-        free = penalty.unpenalised(pull)
-        new = jnp.sum(free**2)
-        return (left, pull, free + new / jnp.where(energy > 0, energy, 1) * direction), jnp.sqrt(new)
+        along = free(pull)
+        new = jnp.sum(along**2)
+        return (left, pull, along + new / jnp.where(energy > 0, energy, 1) * direction), jnp.sqrt(new)
 
     pull = cross(X, residuals)
-    free = penalty.unpenalised(pull)
-    start = (residuals, pull, free)
+    along = free(pull)
+    start = (residuals, pull, along)
     tol = float(jnp.finfo(X.dtype).eps) * jnp.sqrt(jnp.sum(pull**2))
-    result = iterate(step, start, tol=tol, max_iter=1000, patience=50, error=jnp.sqrt(jnp.sum(free**2)))
+    result = iterate(step, start, tol=tol, max_iter=1000, patience=50, error=jnp.sqrt(jnp.sum(along**2)))
     return result.state[0], result.state[1]
 
 
 def null_pull(X: Array, Y: Array, penalty: Penalty) -> Array:
     """Xᵀ(Y − XW₀) at the null model; differentiable, through the normal equations of the free columns."""
-    _, pull = orthogonal_to_free(*lax.stop_gradient((X, Y, penalty)))
+    fixed = lax.stop_gradient(penalty)
+    _, pull = orthogonal_to(*lax.stop_gradient((X, Y)), fixed.unpenalised)
 
     def normal(u):
         along = penalty.unpenalised(u)
@@ -199,7 +202,8 @@ def certify(problem: Problem, penalty: Penalty, W: Array) -> Certificate:
 
     With r = Y − XW and the dual point θ = s·r, s as large as the domain of P* allows, the gap is
     ½‖r − θ‖² + P(W) + P*(Xᵀθ) − ⟨W, Xᵀθ⟩: a sum of terms that are not negative, which holds in float32 where the
-    difference of two objectives does not.
+    difference of two objectives does not. Where a limit without a strength leaves no multiple of r in that domain, θ is
+    a multiple of a point near r, see `within_open_limits`.
     """
     X, Y, null, null_slope = problem
     residuals = Y - X @ W
@@ -207,8 +211,42 @@ def certify(problem: Problem, penalty: Penalty, W: Array) -> Certificate:
     distance = jnp.max(penalty.distance(W, pull))
     if not penalty.convex:
         return Certificate(jnp.full_like(distance, jnp.nan), null, distance, null_slope)
-    dual, image = orthogonal_to_free(X, residuals, penalty)
+    dual, image = orthogonal_to(X, residuals, penalty.unpenalised)
+    if isinstance(penalty, Box | NonNegative | Limited):
+        dual, image = lax.cond(
+            penalty.dual_scale(image) == 0,
+            lambda: within_open_limits(problem, penalty, W, dual, image),
+            lambda: (dual, image),
+        )
     scale = penalty.dual_scale(image)
     gap = jnp.sum((residuals - scale * dual) ** 2) / 2 + penalty.slack(W, scale * image)
-    gap = jnp.where(scale > 0, gap, jnp.nan)  # a limit without a strength: no multiple of r is in the domain
-    return Certificate(gap, null, distance, null_slope)
+    return Certificate(jnp.where(scale > 0, gap, jnp.nan), null, distance, null_slope)
+
+
+def within_open_limits(
+    problem: Problem, penalty: Separable, W: Array, dual: Array, image: Array
+) -> tuple[Array, Array]:
+    """A dual point near the given one, and Xᵀ times it, that does not pull an unpenalised coefficient without an end.
+
+    For w ≥ 0 that is Xᵀθ ≤ 0. At the solution Xᵀθ is 0 on the support; so θ is made orthogonal to the columns of the
+    support, and to those that it still pulls, until it pulls none: a point that is orthogonal to all of them is left in
+    the end. What is below the rounding of the gradients of this problem counts as 0.
+    """
+    X, _, _, unit = problem
+    terms = penalty.terms(W)
+    up, down = (terms.unpenalised & ~terms.free & jnp.isinf(end) for end in (terms.upper, terms.lower))
+    slip = rounding(X) * unit
+
+    def pulled(image):
+        return (up & (image > slip)) | (down & (image < -slip))
+
+    def more(state):
+        held, dual, image, _ = state
+        held |= pulled(image)
+        dual, image = orthogonal_to(X, dual, lambda u: jnp.where(held | terms.free, u, 0))
+        return held, dual, image, jnp.any(pulled(image) & ~held)
+
+    none = jnp.zeros(W.shape, bool)
+    _, dual, image, _ = lax.while_loop(lambda state: state[-1], more, (none, dual, image, jnp.array(True)))
+    image = jnp.where(up & (image <= slip), jnp.minimum(image, 0), image)
+    return dual, jnp.where(down & (image >= -slip), jnp.maximum(image, 0), image)

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array, lax
 
 from regjax.core.linalg import cross
-from regjax.penalties import Group, MultiTask, Penalty, SparseGroup
+from regjax.penalties import Group, LimitedBlocks, MultiTask, Penalty, PlusL2, SparseGroup
 from regjax.solvers.certificate import Problem
 from regjax.solvers.run import Outcome, run
 
@@ -73,7 +73,13 @@ def _block_curvature(columns: Array) -> Array:
 
 def _blocks(penalty: Penalty, shape: tuple[int, ...]) -> tuple[Array, Penalty]:
     """The rows of each block (blocks, size), p where a block has fewer, and the penalty of each: lanes of a pytree."""
-    p, t = shape
+    p = shape[0]
+
+    def rows(value, members):
+        """What broadcasts against W, for the rows of each block; 0 where it has fewer."""
+        whole = jnp.broadcast_to(jnp.asarray(value), shape)
+        return jnp.concatenate([whole, jnp.zeros_like(whole[:1])])[members]
+
     if penalty.separable:
         return jnp.arange(p)[:, None], jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape)[:, None], penalty)
     if isinstance(penalty, MultiTask):
@@ -85,10 +91,15 @@ def _blocks(penalty: Penalty, shape: tuple[int, ...]) -> tuple[Array, Penalty]:
         labels, one = (0,) * members.shape[1], jnp.ones((len(members), 1))
         if isinstance(penalty, Group):
             return members, Group(kappa, labels, one)
-        padded = jnp.concatenate([jnp.broadcast_to(l1, shape), jnp.zeros((1, t))])
-        return members, SparseGroup(padded[members], kappa, labels, one)
+        return members, SparseGroup(rows(l1, members), kappa, labels, one)
+    if isinstance(penalty, PlusL2):
+        members, part = _blocks(penalty.penalty, shape)
+        return members, PlusL2(part, rows(penalty.l2, members))
+    if isinstance(penalty, LimitedBlocks):
+        members, part = _blocks(penalty.penalty, shape)
+        return members, LimitedBlocks(part, rows(penalty.lower, members), rows(penalty.upper, members))
     raise ValueError(
-        f"coordinate_descent takes penalties that are sums over coefficients, rows or groups, not"
+        "coordinate_descent takes penalties that are sums over coefficients, rows or groups, not"
         f" {type(penalty).__name__}: use fista or admm"
     )
 

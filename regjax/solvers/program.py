@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.penalties import (
+    L1,
     L2,
     Box,
     Limited,
@@ -14,6 +15,7 @@ from regjax.penalties import (
     NonNegative,
     Penalty,
     PlusL2,
+    SparseVariation,
     Tikhonov,
     TotalVariation,
     Zero,
@@ -44,7 +46,7 @@ def is_program(penalty: Penalty) -> bool:
     """Whether the penalty is a sum of linear costs, limits and a quadratic form."""
     if isinstance(penalty, PlusL2):
         return is_program(penalty.penalty)
-    linear = isinstance(penalty, TotalVariation | LimitedVariation)
+    linear = isinstance(penalty, TotalVariation | SparseVariation | LimitedVariation)
     return linear or isinstance(penalty, Tikhonov) or (isinstance(penalty, Separable) and penalty.convex)
 
 
@@ -110,6 +112,8 @@ def _charges(penalty: Any, w: Array, steepest: Array) -> tuple[list, Array]:
         enough = 2 * (steepest + jnp.sum(jnp.where(endless, 0, charges)))
         jumps = jnp.kron(jnp.diff(jnp.eye(len(w), dtype=w.dtype), axis=0), jnp.eye(w.shape[1], dtype=w.dtype))
         return [_absolute(jumps, jnp.where(endless, enough, charges))], none
+    if isinstance(penalty, SparseVariation):
+        return [part for each in (penalty.variation, L1(penalty.l1)) for part in _charges(each, w, steepest)[0]], none
     if isinstance(penalty, LimitedVariation):
         box = Box(*(per_row(jnp.asarray(limit, w.dtype), w) for limit in (penalty.lower, penalty.upper)))
         limits, excluded = _charges(box, w, steepest)

@@ -54,6 +54,9 @@ def run(
     zero = jnp.zeros((), problem.X.dtype)
     unknown = Certificate(zero, zero, zero, zero)  # the loop begins with a burst
     carry = (state, jnp.zeros_like(coef_of(state)), unknown, jnp.int32(max_iter))
-    result = iterate(outer, carry, tol=tol, max_iter=-(-max_iter // burst), patience=20)
+    # Along a flat valley the certificate may stay for long while the objective still falls. In float32, where rounding
+    # is what many lanes end at, all of them would wait for it.
+    patience = 100 if zero.dtype == jnp.float64 else 20
+    result = iterate(outer, carry, tol=tol, max_iter=-(-max_iter // burst), patience=patience)
     _, coef, certificate, _ = result.state
     return Outcome(coef, certificate, jnp.minimum(result.num_iter * jnp.int32(burst), max_iter), result.status)

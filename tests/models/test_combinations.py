@@ -253,7 +253,7 @@ def takes(loss, penalty, solver):
     """Whether the mathematics allows it."""
     if loss == "squared":
         if solver == "coordinate_descent":
-            return penalty in (*SEPARABLE, "group", "sparse group", "multitask")
+            return penalty in (*SEPARABLE, "group", "sparse group", "multitask", "plus l2")
         if solver == "working_set":
             return penalty in ("l1", "elastic net", "limited")
         return True

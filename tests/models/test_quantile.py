@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import regjax
 from regjax import Status
-from regjax.penalties import L1, TotalVariation
+from regjax.penalties import L1, SparseVariation, TotalVariation
 from tests.problems import assert_close, tolerance
 
 rng = np.random.default_rng(0)
@@ -22,6 +22,7 @@ CASES = {
     "lasso": (L1(2.0), {}, (2.0, np.eye(P))),
     "limits": (None, {"lower": -0.3, "upper": 0.5}, None),
     "total variation": (TotalVariation(1.5), {}, (1.5, np.diff(np.eye(P), axis=0))),
+    "fused lasso": (SparseVariation(1.0, 1.5), {}, (1.0, np.vstack([np.eye(P), 1.5 * np.diff(np.eye(P), axis=0)]))),
 }
 
 

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
 import regjax
 from regjax import solvers
 from regjax.losses import Squared
-from regjax.penalties import L1, L2, MCP, SCAD, Group, L1Ball, MultiTask, Slope, SparseGroup, TotalVariation
+from regjax.penalties import L1, L2, MCP, SCAD, Group, L1Ball, MultiTask, PlusL2, Slope, SparseGroup, TotalVariation
 from tests.problems import assert_close, problem, tolerance
 
 SIZES = {"tall": (40, 12), "wide": (15, 40)}
@@ -84,6 +84,23 @@ def test_solvers_agree_on_the_family(name):
     for fit in fits.values():
         assert bool(fit.converged), name
         assert_close(fit.params, fits["fista"].params, f64=1e-6, f32=2e-2)
+
+
+@pytest.mark.x64
+def test_coordinate_descent_takes_groups_with_a_ridge_within_limits():
+    """Groups of different sizes, with limits of each coefficient that bind."""
+    X, y, v = problem(*SIZES["tall"], seed=2)
+    groups = np.array([0, 0, 1, 2, 2, 2, 3, 3, 3, 3, 1, 2])
+    penalty = PlusL2(SparseGroup(1.0, 1.0, groups), 1.5)
+    upper = jnp.linspace(0.2, 1.0, 12)
+    fit = regjax.fit(X, y, Squared(), penalty, weights=v, lower=-0.4, upper=upper, solver="coordinate_descent")
+    w = np.asarray(fit.params.coef, float)
+    Xc, yc = centred(X, y, v)
+    norms = np.sqrt(np.bincount(groups) * np.bincount(groups, w**2)).sum()
+    assert_close(fit.objective, np.sum((yc - Xc @ w) ** 2) / 2 + np.abs(w).sum() + norms + 0.75 * w @ w)
+    assert bool(fit.converged)
+    assert 0 <= float(fit.gap) <= 1e-10
+    assert np.any(w == upper)
 
 
 def test_coordinate_descent_refuses_what_is_not_separable():
@@ -162,6 +179,16 @@ def test_ball_at_the_ends():
     empty = regjax.lasso_ball(X, y, 0.0)
     assert_close(empty.lam, regjax.lam_max(X, y), f64=1e-12, f32=1e-5)
     assert not np.any(empty.params.coef)
+    assert bool(empty.converged)
+
+
+@pytest.mark.x64
+def test_a_ball_of_radius_zero_lets_nothing_in():
+    X, y, _ = problem(20, 6, seed=3)  # where rounding would, at λ_max
+    fit = regjax.lasso_ball(X, y, 0.0)
+    assert bool(fit.converged)
+    assert not np.any(fit.params.coef)
+    assert float(fit.lam) == float(regjax.lam_max(X, y))
 
 
 def test_limits_hold_and_are_optimal():
@@ -193,6 +220,26 @@ def test_nonnegative_least_squares_satisfies_its_conditions():
     assert pull[w == 0].max() <= tolerance(1e-8, 1e-3) * scale
 
 
+def test_the_gap_of_nonnegative_least_squares_is_true():
+    """No multiple of the residuals is a dual point, but one near them is: Xᵀθ ≤ 0. Also in a flat valley."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 40))
+    y = X @ rng.normal(size=40) + rng.normal(size=20)
+    Xc, yc = X - X.mean(axis=0), y - y.mean()
+    best = nnls(Xc, yc)[1] ** 2 / 2
+
+    def excess(fit):
+        w = np.asarray(fit.params.coef, float)
+        assert w.min() >= 0
+        return (np.sum((yc - Xc @ w) ** 2) / 2 - best) / (yc @ yc / 2)
+
+    fit = regjax.nonnegative_least_squares(jnp.asarray(X), jnp.asarray(y))
+    assert abs(excess(fit)) <= float(fit.gap) + tolerance(1e-9, 1e-5)
+    assert not jax.config.jax_enable_x64 or (bool(fit.converged) and float(fit.gap) <= 1e-10)
+    early = regjax.nonnegative_least_squares(jnp.asarray(X), jnp.asarray(y), max_iter=60)
+    assert 1e-4 < excess(early) < float(early.gap) < 0.1
+
+
 @pytest.mark.parametrize("penalty", [MCP(4.0), SCAD(4.0)], ids=["MCP", "SCAD"])
 def test_non_convex_penalties_reach_a_stationary_point(penalty):
     X, y, v = problem(*SIZES["tall"])
@@ -200,6 +247,45 @@ def test_non_convex_penalties_reach_a_stationary_point(penalty):
     assert bool(fit.converged)
     assert np.isnan(float(fit.gap))
     assert float(fit.residual) <= tolerance(1e-10, 1e-4)
+
+
+@pytest.mark.x64
+def test_a_path_of_stationary_points_follows_the_solution_before():
+    """Every point is stationary, and one in the middle is that of a fit from the point before, in fewer steps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 20)) + rng.normal(size=(60, 1))
+    X = jnp.asarray(X / np.linalg.norm(X - X.mean(0), axis=0))
+    y = X[:, :4] @ jnp.array([3.0, -2.0, 2.0, 1.0]) + jnp.asarray(0.2 * rng.normal(size=60))
+    lams = regjax.lam_grid(X, y, MCP(1.0), num=8, ratio=0.05)
+    fits = regjax.path(X, y, Squared(), MCP(lams))
+    assert np.all(fits.converged)
+    assert np.all(np.isnan(fits.gap))
+    Xc, yc = centred(X, y, np.ones(60))
+    for w, lam in zip(np.asarray(fits.params.coef, float), np.asarray(lams, float), strict=True):
+        slope = np.maximum(lam - np.abs(w) / 3, 0)
+        pull = Xc.T @ (yc - Xc @ w)
+        off = np.where(w == 0, np.maximum(np.abs(pull) - slope, 0), np.abs(pull - np.sign(w) * slope))
+        assert off.max() <= 1e-9 * float(lams[0])
+    alone, again = (regjax.fit(X, y, Squared(), MCP(lams[4]), init=w) for w in (0 * X[0], fits.params.coef[3]))
+    assert int(again.num_iter) == int(fits.num_iter[4]) < int(alone.num_iter)
+    assert_close(again.params.coef, fits.params.coef[4], f64=1e-9)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.full((4, 2), np.nan)}, "X contains NaN"),
+        ({"offset": np.full(4, np.inf)}, "offset contains infinity"),
+        ({"init": np.array([0.0, np.nan])}, "init contains NaN"),
+        ({"init": np.zeros(3)}, r"init has a leaf of shape \(3,\)"),
+    ],
+)
+def test_a_path_of_stationary_points_looks_at_its_arguments(change, message):
+    with pytest.raises(ValueError, match=message):
+        regjax.path(
+            **{"X": np.eye(4)[:, :2], "y": np.ones(4), "loss": Squared(), "penalties": MCP(np.ones(2))} | change
+        )
 
 
 @pytest.mark.x64
@@ -360,6 +446,21 @@ def test_a_path_of_strengths_for_each_block():
     for k in range(2):
         one = regjax.fit(design, y, Squared(), L1({name: lam[k] for name, lam in lams.items()}))
         assert_close(fits.params.coef["genes"][k], one.params.coef["genes"], f64=1e-9)
+
+
+@pytest.mark.x64
+def test_groups_and_a_ridge_with_strengths_for_each_block():
+    """The same as arrays, with the ridge as more rows of the design."""
+    X, y, _ = problem(30, 5, seed=6)
+    design, groups = {"age": X[:, 0], "genes": X[:, 1:]}, (2, 0, 0, 1, 1)
+    penalty = PlusL2(Group({"age": 2.0, "genes": 8.0}, groups), {"age": 0.0, "genes": 6.0})
+    fit = regjax.fit(design, y, Squared(), penalty, intercept=False)
+    rows = jnp.concatenate([X, 6**0.5 * jnp.eye(5)[1:]])
+    target = jnp.concatenate([y, jnp.zeros(4)])
+    other = regjax.group_lasso(rows, target, jnp.array([8.0, 8.0, 2.0]), groups, intercept=False)
+    assert_close(jnp.append(fit.params.coef["age"], fit.params.coef["genes"]), other.params.coef, f64=1e-9)
+    assert_close(fit.objective, other.objective)
+    assert 0 <= float(fit.gap) <= 1e-10
 
 
 def test_the_grid_of_ridge_begins_at_the_largest_curvature():
