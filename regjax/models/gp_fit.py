@@ -140,7 +140,7 @@ def gp_fit(
     return ProcessSolution(
         params=process,
         status=status.astype(jnp.int32),
-        num_iter=jnp.sum(starts.num_iter + starts.num_screening),
+        num_iter=jnp.sum(starts.num_iter + starts.num_screening, dtype=jnp.int32),
         residual=jnp.take(starts.residual, best),
         gap=jnp.full((), jnp.nan, dtype),
         objective=jnp.take(starts.objective, best),
