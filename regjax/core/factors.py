@@ -331,17 +331,21 @@ def grow_jitter(A: Array, largest: Array | None, unit: Array) -> tuple[Array, Ar
         pivots = jnp.diagonal(lower)  # a pivot of the size of its rounding is zero, though its root may exist
         return lower, jitter, ~jnp.all(pivots**2 > 4 * p**0.5 * eps * diagonal)
 
-    def more(carry):
-        _, jitter, failed = carry
-        # compiled in two places, the same product may be rounded in two ways: without a margin this might never end
-        return failed & (jitter < 0.99 * largest * unit)
-
-    def grow(carry):
-        jitter = carry[1]
-        return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * unit), largest * unit))
-
     found = attempt(jnp.zeros((), A.dtype))
-    lower, jitter, failed = found if largest is None else lax.while_loop(more, grow, found)
+    if largest is not None:
+        limit = largest * unit
+
+        def more(carry):
+            _, jitter, failed = carry
+            # compiled in two places, the same product may be rounded in two ways: without a margin this might never end
+            return failed & (jitter < 0.99 * limit)
+
+        def grow(carry):
+            jitter = carry[1]
+            return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * unit), limit))
+
+        found = lax.while_loop(more, grow, found)
+    lower, jitter, failed = found
     status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
     status = jnp.where(jnp.all(jnp.isfinite(A)), status, Status.NON_FINITE).astype(jnp.int32)
     return jnp.where(failed, jnp.nan, lower), jitter, status
