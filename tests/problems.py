@@ -157,6 +157,14 @@ MODELS = {
             regjax.multi_kernel_ridge((KERNEL, regjax.kernels.Linear()), X, y, jnp.stack([lam, 2 * lam]), weights=v), X
         )
     ),
+    "kernel_fit": Model(
+        lambda X, y, lam, v: _expansion(
+            regjax.kernel_fit(KERNEL, X, y, regjax.losses.Huber(0.9), lam, weights=v, intercept=True), X
+        )
+    ),
+    "kernel_gradient_descent": Model(
+        lambda X, y, lam, v: _expansion(regjax.kernel_gradient_descent(KERNEL, X, y, 5e-3 * lam, 50, weights=v), X)
+    ),
     "nadaraya_watson_loo": Model(
         lambda X, y, lam, v: tuple(regjax.nadaraya_watson_loo(regjax.kernels.RBF(1 + lam), X, y, weights=v))
     ),
@@ -222,6 +230,6 @@ RELATIVES = (
     "multi_kernel_ridge", "kernel_gcv", "kernel_ridge by cg", "lasso_ball", "sparse_group_lasso", "multitask_lasso",
     "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path", "logistic lasso", "huber ridge",
     "elastic_net within limits", "nadaraya_watson_loo", "ridge without intercept", "loo_score", "gcv", "max_step",
-    "sgd",
+    "sgd", "kernel_fit", "kernel_gradient_descent",
 )  # fmt: skip
 CASES = ONE + [(name, shape) for name in BOTH for shape in MODELS[name].shapes if (name, shape) not in ONE]

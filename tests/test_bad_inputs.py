@@ -29,6 +29,8 @@ FITS = {
     "multi_kernel_ridge": lambda X, y, **k: regjax.multi_kernel_ridge([RBF(1.0)], X, y, jnp.ones(1), **k),
     "nadaraya_watson": lambda X, y, **k: regjax.nadaraya_watson(RBF(1.0), X, y, **k),
     "kernel_loo_residuals": lambda X, y, **k: regjax.kernel_loo_residuals(RBF(1.0), X, y, 0.5, **k),
+    "kernel_gcv": lambda X, y, **k: regjax.kernel_gcv(RBF(1.0), X, y, 0.5, **k),
+    "kernel_gradient_descent": lambda X, y, **k: regjax.kernel_gradient_descent(RBF(1.0), X, y, 1e-2, 10, **k),
     # Gaussian processes
     "gp": lambda X, y, **k: regjax.gp(regjax.kernels.RBF(1.0), X, y, 0.5, **k),
 }
@@ -51,6 +53,13 @@ SPARSE = {
     "lam_grid": lambda X, y, **k: regjax.lam_grid(X, y, num=3, **k),
     "best_subset": lambda X, y, **k: regjax.best_subset(X, y, min(2, jnp.shape(X)[-1] if jnp.ndim(X) > 1 else 1), **k),
 }
+# which take longest to compile
+SEARCHES = {
+    "kernel_fit": lambda X, y, **k: regjax.kernel_fit(RBF(1.0), X, y, Squared(), 0.5, **k),
+    "gp_fit": lambda X, y, **k: regjax.gp_fit(RBF(1.0), X, y, 0.5, restarts=1, **k),
+    "nadaraya_watson_fit": lambda X, y, **k: regjax.nadaraya_watson_fit(RBF(1.0), X, y, **k),
+}
+DATA = FITS | SPARSE | SEARCHES
 
 
 def _pairs(X):
@@ -77,7 +86,7 @@ BAD = {
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("fit", (FITS | SPARSE).values(), ids=FITS | SPARSE)
+@pytest.mark.parametrize("fit", DATA.values(), ids=DATA)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_data_raises_and_names_the_argument(fit, case):
     call, message = BAD[case]
@@ -565,3 +574,43 @@ SMOOTH = regjax.kernels.RBF(1.0)
 def test_bad_arguments_of_processes_raise_and_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def _seen(solution, X):
+    return solution.status, solution.params(X)
+
+
+KERNEL_FITS = {  # X, y to a status and predictions at X
+    "kernel_ridge": lambda X, y: _seen(regjax.kernel_ridge(SMOOTH, X, y, 0.1), X),
+    "kernel_ridge by cg": lambda X, y: _seen(regjax.kernel_ridge(SMOOTH, X, y, 0.1, solver="cg", landmarks=1), X),
+    "kernel_ridge by nystrom": lambda X, y: _seen(
+        regjax.kernel_ridge(SMOOTH, X, y, 0.1, solver="nystrom", landmarks=1), X
+    ),
+    "multi_kernel_ridge": lambda X, y: _seen(regjax.multi_kernel_ridge([SMOOTH, RBF(2.0)], X, y, jnp.full(2, 0.1)), X),
+    "kernel_gradient_descent": lambda X, y: _seen(regjax.kernel_gradient_descent(SMOOTH, X, y, 0.05, 20), X),
+    "kernel_fit": lambda X, y: _seen(regjax.kernel_fit(SMOOTH, X, y, Squared(), 0.1), X),
+    "gp": lambda X, y: (lambda process: (process.status, process(X)))(regjax.gp(SMOOTH, X, y, 0.1)),
+    "gp without noise": lambda X, y: (lambda process: (process.status, process(X)))(regjax.gp(SMOOTH, X, y, 0.0)),
+    "sparse_gp": lambda X, y: (lambda process: (process.status, process(X)))(
+        regjax.sparse_gp(SMOOTH, X, y, 0.1, X[:3])
+    ),
+}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", KERNEL_FITS)
+def test_degenerate_data_of_kernel_models(name):
+    fit = jax.jit(KERNEL_FITS[name])
+    points, target = X[:6], jnp.sin(y[:6])
+    twice = jnp.array([0, 1, 2, 0, 1, 2])
+    for A, b in ((points[twice], target[twice]), (0 * points, target), (points, 0 * target + 3), (points, 0 * target)):
+        status, found = fit(A, b)
+        assert Status(int(status)).succeeded
+        assert bool(jnp.all(jnp.isfinite(found)))
+        assert float(jnp.max(jnp.abs(found))) <= 1.5 * float(jnp.max(jnp.abs(b)))
+    assert_close(*(lambda found: (found[:3], found[3:]))(fit(points[twice], target[twice])[1]), f64=1e-6)
+    for A, b in ((points.at[4, 0].set(jnp.nan), target), (points, target.at[4].set(jnp.nan))):
+        assert Status(int(fit(A, b)[0])) in (Status.NON_FINITE, Status.INVALID)
+    status, found = KERNEL_FITS[name](points[:1], target[:1])
+    assert Status(int(status)).succeeded
+    assert float(jnp.abs(found[0])) <= 1.001 * float(jnp.abs(target[0]))

@@ -319,27 +319,33 @@ def jittered_cholesky(A: Array, *, largest: float = 1e-4, unit: Any = None) -> t
     return with_derivative_of(value, proxy), jitter, status
 
 
-def grow_jitter(A: Array, largest: Array, unit: Array) -> tuple[Array, Array, Array]:
-    """`jittered_cholesky` of one lane: call it where lanes are mapped."""
+def grow_jitter(A: Array, largest: Array | None, unit: Array) -> tuple[Array, Array, Array]:
+    """`jittered_cholesky` of one lane, with no jitter if `largest` is None: call it where lanes are mapped."""
     p = len(A)
     eps = jnp.finfo(A.dtype).eps
     diagonal = jnp.diagonal(A)
 
     def attempt(jitter):
-        lower = jnp.linalg.cholesky(A + jitter * jnp.eye(p, dtype=A.dtype))
+        # LAPACK takes columns: of the transpose they are the rows, as which A is at hand
+        lower = jnp.linalg.cholesky((A + jitter * jnp.eye(p, dtype=A.dtype)).T, symmetrize_input=False)
         pivots = jnp.diagonal(lower)  # a pivot of the size of its rounding is zero, though its root may exist
         return lower, jitter, ~jnp.all(pivots**2 > 4 * p**0.5 * eps * diagonal)
 
-    def more(carry):
-        _, jitter, failed = carry
-        # compiled in two places, the same product may be rounded in two ways: without a margin this might never end
-        return failed & (jitter < 0.99 * largest * unit)
+    found = attempt(jnp.zeros((), A.dtype))
+    if largest is not None:
+        limit = largest * unit
 
-    def grow(carry):
-        jitter = carry[1]
-        return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * unit), largest * unit))
+        def more(carry):
+            _, jitter, failed = carry
+            # compiled in two places, the same product may be rounded in two ways: without a margin this might never end
+            return failed & (jitter < 0.99 * limit)
 
-    lower, jitter, failed = lax.while_loop(more, grow, attempt(jnp.zeros((), A.dtype)))
+        def grow(carry):
+            jitter = carry[1]
+            return attempt(jnp.minimum(jnp.where(jitter > 0, 10 * jitter, p * eps * unit), limit))
+
+        found = lax.while_loop(more, grow, found)
+    lower, jitter, failed = found
     status = jnp.where(failed, Status.NOT_POSITIVE_DEFINITE, Status.CONVERGED)
     status = jnp.where(jnp.all(jnp.isfinite(A)), status, Status.NON_FINITE).astype(jnp.int32)
     return jnp.where(failed, jnp.nan, lower), jitter, status

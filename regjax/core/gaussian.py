@@ -26,7 +26,7 @@ def factor_covariance(A: Array, *, largest: float | None = None) -> tuple[Factor
         NOT_POSITIVE_DEFINITE or NON_FINITE; and the jitter.
     """
     limit = float(jnp.finfo(A.dtype).eps) ** 0.25 if largest is None else largest
-    return _factor_covariance(lax.stop_gradient(A), jnp.asarray(limit, A.dtype))
+    return _factor_covariance(lax.stop_gradient(A), jnp.asarray(limit, A.dtype) if limit else None)
 
 
 @lane_by_lane
@@ -39,8 +39,8 @@ def _factor_covariance(A, largest):
 
 
 def solve(factor: Factor, A: Array, R: Array) -> Array:
-    """A⁻¹R for R (n, t), differentiable in A and R."""
-    return linalg.solve(factor, A, R, jnp.zeros((), A.dtype))
+    """A⁻¹R for R (n, t), differentiable in A and R; Cholesky keeps the digits of small columns without refinement."""
+    return linalg.solve(factor, A, R, jnp.zeros((), A.dtype), refine=False)
 
 
 @jax.custom_jvp
@@ -72,20 +72,22 @@ def _whitener_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def log_density(factor: Factor, A: Array, R: Array, alpha: Array) -> Array:
-    """log N(r; 0, A) for each column of R (n, t): (t,), from the factor of A and α = A⁻¹R; differentiable in A and R.
+def log_density(factor: Factor, K: Array, shift: Array, R: Array, alpha: Array) -> Array:
+    """log N(r; 0, A), A = K + diag(shift), for each column of R (n, t): (t,), from the factor of A and α = A⁻¹R.
 
-    The derivative is ½⟨ααᵀ − A⁻¹, dA⟩ − ⟨α, dr⟩: it does not go through the factorization. Derivatives of it do go
-    through α.
+    Differentiable in K, the shift and R: the derivative is ½⟨ααᵀ − A⁻¹, dA⟩ − ⟨α, dr⟩, which does not go through the
+    factorization. Derivatives of it do go through α.
     """
-    del A
+    del K, shift
     return -(jnp.sum(R * alpha, axis=0) + factor.logdet + len(R) * math.log(2 * math.pi)) / 2
 
 
 @log_density.defjvp
 def _log_density_jvp(primals, tangents):
-    factor, A, _, alpha = primals
-    _, dA, dR, _ = tangents
-    volume = jnp.sum(precision(factor, A) * dA)
-    tangent = (jnp.sum(alpha * (dA @ alpha), axis=0) - volume) / 2 - jnp.sum(alpha * dR, axis=0)
+    factor, K, shift, _, alpha = primals
+    _, dK, dshift, dR, _ = tangents
+    inverse = precision(factor, K + shift * jnp.eye(len(K), dtype=K.dtype))
+    volume = jnp.sum(inverse * dK) + jnp.diagonal(inverse) @ dshift
+    square = jnp.sum(alpha * (dK @ alpha), axis=0) + dshift @ alpha**2
+    tangent = (square - volume) / 2 - jnp.sum(alpha * dR, axis=0)
     return log_density(*primals), tangent

@@ -20,7 +20,8 @@ def squared_distances(X: Array, Z: Array, ratios: Array, exact: bool = False) ->
 
     Differences are squared and added, so that close points keep all their digits. With more than 32 columns it is
     ‖x‖² + ‖z‖² − 2xᵀz, a matrix product with an absolute error of some eps·(‖x‖² + ‖z‖²), where that is little; unless
-    `exact` asks for differences: for kernels with a cusp.
+    `exact` asks for differences: for kernels with a cusp. Derivatives in the ratios are by products, too, where those
+    are accurate enough: in reverse that is one product of the cotangent with X and Z for all columns.
 
     What is within rounding of zero is zero. Equal points need it too: where XLA computes x/s again inside of a fused
     loop, with a rounding of its own, their difference is not zero, and the slope of a cusp there is anything.
@@ -32,10 +33,9 @@ def squared_distances(X: Array, Z: Array, ratios: Array, exact: bool = False) ->
         exact: whether to take differences, whatever they cost.
     """
     eps = jnp.finfo(X.dtype).eps
-    values, wide = _squares(X, Z, None, exact)
-    total = _total(X, Z)
-    distances, rounding = jnp.where(wide, values, total + values), jnp.where(wide, (2 * eps) ** 2, 8 * eps)
-    return jnp.where(distances <= rounding * total, 0, distances)  # a nan stays
+    distances, wide = _squares(X, Z, None, exact or X.shape[1] <= FEW)
+    rounding = jnp.where(wide, (2 * eps) ** 2, 8 * eps)
+    return jnp.where(distances <= rounding * _total(X, Z), 0, distances)  # a nan stays
 
 
 def _squared_distances_jvp(exact, primals, tangents):
@@ -47,8 +47,7 @@ def _squared_distances_jvp(exact, primals, tangents):
     if change is not None and change.ndim == 0:
         tangent = tangent + distances / ratios * change
     elif change is not None:
-        values, wide = _squares(X, Z, change, exact)
-        tangent = tangent + jnp.where(wide, values, _total(X, Z, change) + values)
+        tangent = tangent + _squares(X, Z, change, exact)[0]
     if dX is not None:
         tangent = tangent + 2 * (jnp.einsum("ij,ij->i", X * ratios, dX)[:, None] - _product(dX, Z * ratios))
     if dZ is not None:
@@ -60,8 +59,11 @@ squared_distances.defjvp(_squared_distances_jvp, symbolic_zeros=True)
 
 
 def _squares(X: Array, Z: Array, factors: Array | None, exact: bool) -> tuple[Array, Any]:
-    """Σⱼ fⱼ (xⱼ − zⱼ)² and True, or −2 Σⱼ fⱼ xⱼ zⱼ and False where that is accurate enough; 1 for factors if None."""
-    if X.shape[1] <= FEW or exact:
+    """Σⱼ fⱼ (xⱼ − zⱼ)² by differences and True, or by products and False where those are accurate enough.
+
+    Without factors they are 1.
+    """
+    if exact:
         return _by_differences(X, Z, factors), True
     wide = _are_wide(*lax.stop_gradient((X, Z)))
     return lax.cond(wide, _by_differences, _by_product, X, Z, factors), wide
@@ -87,7 +89,7 @@ def _by_differences(X: Array, Z: Array, factors: Array | None) -> Array:
 
 
 def _by_product(X: Array, Z: Array, factors: Array | None) -> Array:
-    return _product(-2 * X if factors is None else -2 * factors * X, Z)
+    return _total(X, Z, factors) + _product(-2 * X if factors is None else -2 * factors * X, Z)
 
 
 def _total(X: Array, Z: Array, factors: Array | None = None) -> Array:

@@ -19,6 +19,7 @@ from regjax.models.gp_problem import check_process, leave_one_out, log_likelihoo
 
 FEWEST = 128  # samples that starts are screened on, at the least
 DECISIVE = 20.0  # a difference of log likelihoods that leaves no doubt; within it, starts are followed to their ends
+MARGIN = 10.0  # times the jitter that a covariance needs at a start is added throughout the search from there
 TWINS = 0.05  # a difference within which two ends of screening are taken to be one
 
 
@@ -77,6 +78,10 @@ def gp_fit(
     nothing within 20 nats of it, only its start is continued on all samples; else all starts are. `jax.vmap` over data
     sets runs them one after the other on CPU, so that none waits for another.
 
+    Where the covariance at a start is singular to working precision, as of duplicates without noise, the search from
+    there adds ten times the jitter that `gp` would take at the start to the diagonal of every covariance, and the
+    status of the start says JITTERED. A step to where the covariance is singular is too long, and shortened.
+
     Args:
         kernel, X, y, weights: as in `gp`. The kernel's hyperparameters are the first start.
         noise: σ², a scalar, fitted too; one per sample (n,) is known and held.
@@ -97,7 +102,7 @@ def gp_fit(
     Returns:
         A `Solution`: `params` the `GaussianProcess` of the best start, `objective` minus what was maximised, `num_iter`
         all evaluations, and `starts`, what became of each. The status is BOUNDARY where a bound holds, and
-        NOT_POSITIVE_DEFINITE where the covariance is singular at every start, as of duplicates without noise.
+        NOT_POSITIVE_DEFINITE where the covariance of every start needs more jitter than `gp` allows.
 
     Example:
         >>> import jax, jax.numpy as jnp, regjax
@@ -135,7 +140,7 @@ def gp_fit(
     return ProcessSolution(
         params=process,
         status=status.astype(jnp.int32),
-        num_iter=jnp.sum(starts.num_iter + starts.num_screening),
+        num_iter=jnp.sum(starts.num_iter + starts.num_screening, dtype=jnp.int32),
         residual=jnp.take(starts.residual, best),
         gap=jnp.full((), jnp.nan, dtype),
         objective=jnp.take(starts.objective, best),
@@ -167,8 +172,8 @@ def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weight
     subset = jax.random.permutation(order, n)[:few] if few <= n // 2 else None
 
     def one(tree, X, Y, weights, starts, lower, upper, subset, priors, tol):
-        def factored(theta, rows):
-            """Hyperparameters, the prior of the samples that rows pick, and its factor."""
+        def made(theta, rows, jitter=0.0):
+            """Hyperparameters, and the prior of the samples that rows pick."""
 
             def pick(a):
                 return a if rows is None else a[rows]
@@ -177,21 +182,27 @@ def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weight
             noise = pick(parts["noise"]) if parts["noise"].ndim else parts["noise"]
             data = (jax.tree.map(pick, X), pick(Y), noise, parts["mean"], None if weights is None else pick(weights))
             ready = prior(parts["kernel"], *data)
-            return parts, ready, gaussian.factor_covariance(ready.A, largest=0.0)[0]
+            return parts, ready._replace(shift=ready.shift + jitter)
 
         def on(rows):
             targets = Y if rows is None else Y[rows]
 
-            def value(theta):
-                parts, ready, factor = factored(theta, rows)
+            def value(theta, jitter):
+                parts, ready = made(theta, rows, jitter)
+                factor, _ = gaussian.factor_covariance(ready.A, largest=0.0)
                 return -OBJECTIVES[objective](ready, factor, targets) - log_prior(priors, parts)
 
-            return jax.value_and_grad(value), jnp.asarray(targets.size, theta.dtype)
+            def jitter_at(theta):
+                return gaussian.factor_covariance(made(theta, rows)[1].A)[1]
+
+            return jax.value_and_grad(value), jitter_at, jnp.asarray(targets.size, theta.dtype)
 
         def explained(end):
             """The status of a start; where it had no value because of its covariance, that says so."""
             lost = end.status == Status.NON_FINITE
-            why = lax.cond(lost, lambda: factored(end.point, None)[2].status, lambda: end.status)
+            why = lax.cond(
+                lost, lambda: gaussian.factor_covariance(made(end.point, None)[1].A)[0].status, lambda: end.status
+            )
             return jnp.where(why == Status.NOT_POSITIVE_DEFINITE, why, end.status)
 
         ends, screening = _from_starts(on, starts, lower, upper, subset, tol, max_iter, race)
@@ -212,14 +223,18 @@ def _from_starts(
 
     def follow_all(rows, tol, active, starts):
         """Minimise from each start, the ends of the earlier ones being rivals to the next."""
-        function, size = on(rows)
+        function, jitter_at, size = on(rows)
 
         def follow(rivals, lane):
             index, active, start = lane
+            # held during the search, so that its objective is continuous; with a margin for the points nearby
+            jitter = MARGIN * lax.cond(active, jitter_at, lambda start: jnp.zeros((), start.dtype), start)
             end = minimize_box(
-                function, start, lower, upper, scale=size, tol=tol, max_iter=max_iter,
+                lambda theta: function(theta, jitter), start, lower, upper, scale=size, tol=tol, max_iter=max_iter,
                 rivals=rivals if race else None, active=active,
             )  # fmt: skip
+            raised = (jitter > 0) & (end.status == Status.CONVERGED)
+            end = end._replace(status=jnp.where(raised, Status.JITTERED, end.status).astype(jnp.int32))
             return rivals.joined(index, end), end
 
         lanes = (jnp.arange(len(starts)), active, starts)

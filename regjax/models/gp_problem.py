@@ -81,7 +81,7 @@ def prior(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, weights: Ar
 
 def log_likelihood(prior: Prior, factor: Factor, alpha: Array) -> Array:
     """log p(y) for each target (t,), in the units of y, from the factor of A and α = A⁻¹r."""
-    return gaussian.log_density(factor, prior.A, prior.R, alpha) + _change_of_units(prior)
+    return gaussian.log_density(factor, prior.K, prior.shift, prior.R, alpha) + _change_of_units(prior)
 
 
 def _change_of_units(prior: Prior) -> Array | float:

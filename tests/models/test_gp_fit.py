@@ -167,3 +167,36 @@ def test_failures_have_their_status():
     constant = FIT(X, jnp.full(30, 2.0))
     assert constant.params(X).shape == (30,)
     assert bool(jnp.all(jnp.isfinite(constant.params(X))))
+
+
+def test_a_start_with_a_singular_covariance_is_not_lost():
+    fit = jax.jit(lambda X, y: regjax.gp_fit(1.0 * kernels.RBF(jnp.full(2, 4.0)), X, y, 1e-17, restarts=1))(X, y)
+    assert int(fit.starts.status[0]) == int(fit.status)
+    assert int(fit.status) in (Status.JITTERED, Status.BOUNDARY)
+    assert float(fit.objective) < 30  # from some 1e14
+    assert float(fit.residual) <= tolerance(1e-6, 5e-3)
+    # duplicates without noise: the likelihood grows until rounding ends it
+    rows = jnp.concatenate([jnp.arange(25), jnp.arange(5)])
+    twice = regjax.gp_fit(KERNEL, X[rows], y[rows], 0.0, restarts=1, fixed={"noise": True})
+    assert int(twice.status) in (Status.JITTERED, Status.FLOOR, Status.ITERATION_LIMIT)
+    assert float(-twice.objective) > float(regjax.gp(KERNEL, X[rows], y[rows], 0.0).log_marginal_likelihood)
+    assert_close(twice.params(X[:5]), y[:5], f64=1e-6, f32=2e-2)
+
+
+def test_what_jitter_does_not_mend_is_not_positive_definite():
+    fit = regjax.gp_fit(kernels.Sigmoid(1.0, -3.0), X, y, 1e-9, restarts=1, fixed={"noise": True})
+    assert int(fit.starts.status[0]) == int(fit.status) == Status.NOT_POSITIVE_DEFINITE
+
+
+@pytest.mark.x64
+def test_samples_of_weight_zero_are_gone_and_float32_stays():
+    """Whatever is in them: one program for all three."""
+    fit = jax.jit(lambda X, y, v: regjax.gp_fit(KERNEL, X, y, 0.1, weights=v, restarts=2))
+    weights = jnp.ones(30).at[jnp.array([3, 8])].set(0.0)
+    single = [a.astype(jnp.float32) for a in (X, y, weights)]
+    clean = fit(*single)
+    for junk in (jnp.nan, 1e6):
+        spoiled = fit(single[0].at[3].set(junk), single[1].at[8].set(junk), single[2])
+        assert_close(spoiled.objective, clean.objective, f64=1e-4)
+        assert_close(spoiled.params(single[0]), clean.params(single[0]), f64=1e-2)
+    assert all(leaf.dtype in (jnp.float32, jnp.int32, bool) for leaf in jax.tree.leaves(clean))
