@@ -109,6 +109,15 @@ class Cox(Elementwise):
         """The Hessian of `total` in η times u."""
         return jax.jvp(lambda eta: self.slopes(y, eta, v), (eta,), (u,))[1]
 
+    def log_likelihood(self, y: Array, eta: Array, v: Array, dispersion: Array) -> Array:
+        """The partial one."""
+        del dispersion
+        return -self.total(y, eta, v)
+
+    def observed(self, y: Array, v: Array) -> Array:
+        """The number of events."""
+        return jnp.sum((y[:, 1] > 0) & (v > 0))
+
     def mean(self, eta):
         """The relative risk e^η."""
         return jnp.exp(jnp.asarray(eta))

@@ -24,6 +24,8 @@ from regjax.penalties import (
     TotalVariation,
     Zero,
 )
+from tests.models.test_combinations import LOSSES
+from tests.models.test_combinations import X as ROWS_OF_X
 from tests.problems import assert_close, tolerance
 
 rng = np.random.default_rng(3)
@@ -334,6 +336,63 @@ def test_sandwich_and_pytrees():
     assert_close(other.params.coef["b"], fit.params.coef[1:])
     errors = regjax.inference(tree, y, other, losses.Logistic(), weights=V).standard_errors
     assert_close(errors.coef["b"], result.standard_errors.coef[1:])
+
+
+def stated(coef, intercept):
+    """A model that is given: what inference says of a point does not ask how it was found."""
+    return regjax.Solution(regjax.Linear(jnp.asarray(coef), jnp.asarray(intercept)), 0, 0, 0.0, 0.0, 0.0)
+
+
+def along(slopes, at, size):
+    """The derivative of a function of `at` by central differences, one column for each of its numbers."""
+    moves = 1e-5 * np.eye(at.size).reshape(at.size, *at.shape)
+    return np.stack([(slopes(at + d) - slopes(at - d)).ravel() / 2e-5 for d in moves], axis=1) * size
+
+
+@pytest.mark.x64
+@pytest.mark.parametrize("name", ["multinomial", "cox", "cox efron"])
+def test_inference_of_coupled_losses(name):
+    """The information, and the influence of a weight on the slopes, from differences of slopes that numpy sums."""
+    case, intercept = LOSSES[name], name == "multinomial"
+    X, y = ROWS_OF_X, case.y
+    v = np.where(np.arange(len(X)) % 7 == 3, 0.0, np.linspace(0.5, 2, len(X)))
+    w = np.cos(np.arange(12.0)).reshape(4, 3) / 2 if intercept else np.array([[0.5], [-0.4], [0.1], [0.3]])
+    constant = np.array([0.3, -0.2, 0.1])
+    fit = stated(w, constant) if intercept else stated(w[:, 0], 0.0)
+    result = regjax.inference(X, y, fit, case.loss, weights=v)
+    Z = np.column_stack([np.ones(len(X)), X]) if intercept else X
+    theta = np.concatenate([constant[None], w]) if intercept else w
+
+    def slopes(theta, v):
+        return Z.T @ case.slopes(y, Z @ theta, v[:, None])
+
+    information = along(lambda theta: slopes(theta, v), theta, 1.0)
+    covariance = np.linalg.pinv(information, rcond=1e-6)
+    influence = covariance @ along(lambda v: slopes(theta, v), v, v)
+    assert_close(np.reshape(result.covariance, covariance.shape), covariance, f64=1e-6)
+    assert_close(np.reshape(result.sandwich, covariance.shape), influence @ influence.T, f64=1e-6)
+    errors = np.sqrt(np.diag(covariance)).reshape(theta.shape)
+    assert_close(np.reshape(result.standard_errors.coef, w.shape), errors[int(intercept) :], f64=1e-6)
+    free = w.size if not intercept else theta.size - theta.shape[0]
+    assert_close(result.aic, 2 * free - 2 * float(result.log_likelihood))
+    if intercept:
+        labels = regjax.inference(X, np.argmax(y, axis=1), fit, case.loss, weights=v)
+        assert_close(labels.covariance, result.covariance)
+        assert_close(result.standard_errors.intercept, errors[0], f64=1e-6)
+
+
+@pytest.mark.x64
+def test_inference_of_two_classes_is_logistic():
+    y, trials = np.round(3 * TARGETS["class"] + 0.4) / 4, np.where(np.arange(N) % 5 == 0, 0.0, 4.0)
+    w, b = np.array([0.8, -0.6, 0.1, 0.3]), 0.2
+    one = regjax.inference(X, y, stated(w, b), losses.Logistic(), weights=trials)
+    shares, signs = np.column_stack([1 - y, y]), np.array([-0.5, 0.5])
+    two = regjax.inference(X, shares, stated(w[:, None] * signs, b * signs), losses.Multinomial(), weights=trials)
+    for field in ("deviance", "null_deviance", "pearson", "log_likelihood", "aic", "degrees_of_freedom"):
+        assert_close(getattr(two, field), getattr(one, field), f64=1e-8)
+    contrast = np.array([-1.0, 1.0])
+    assert_close(np.einsum("ikjl,k,l->ij", two.covariance, contrast, contrast), one.covariance, f64=1e-8)
+    assert_close(np.einsum("ikjl,k,l->ij", two.sandwich, contrast, contrast), one.sandwich, f64=1e-8)
 
 
 @pytest.mark.parametrize("rows", ["alike", "in turns"])
