@@ -120,6 +120,7 @@ class Elementwise:
     weights_are_precisions = False
     domain = "finite numbers"
     limits: ClassVar[dict[str, tuple[float, float]]] = {}  # between which a parameter lies, if not 0 and infinity
+    instead: ClassVar[str] = ""  # what to take for a parameter at the end of its limits
 
     def value(self, y: Any, eta: Any) -> Array:
         """ℓ."""

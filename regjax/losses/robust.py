@@ -195,6 +195,7 @@ class Lp(Elementwise):
 
     has_dual = True
     limits: ClassVar = {"p": (1.0, 2.0 + 1e-6)}
+    instead: ClassVar = "; absolute errors, p = 1, are twice Quantile(0.5): see lp_regression"
 
     def _size(self, y, eta):
         """|r|, kept a little away from 0, where negative powers are infinite."""
