@@ -19,7 +19,9 @@ from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, is_valid
 from regjax.solvers.any_loss import minimize_loss
 from regjax.solvers.manifold import optimality, solve_on_manifold
+from regjax.solvers.program import quantile_program
 from regjax.solvers.task import Task, null_model, place, working_point
+from regjax.solvers.vertex import vertex
 
 
 class Arguments(NamedTuple):
@@ -114,9 +116,9 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         outcome = solve(task, penalty, start, tol=tol)
     if task.loss.smooth:
         point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
-    else:  # the vertex of a linear program: no derivative rather than a wrong one
-        inputs = sum(jnp.sum(leaf) for leaf in jax.tree.leaves((task, penalty)))
-        point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)
+    else:
+        again = vertex(quantile_program(task, penalty), outcome.coef.ravel())
+        point = with_derivative_of(outcome.coef, again.reshape(outcome.coef.shape))
     objective = task.objective(penalty, point)
     b = task.one * point[0] - data.mean_x @ point[1:]
     if small:  # the same without a pass over X, which is then only for derivatives

@@ -252,7 +252,6 @@ def test_absolute_errors_are_a_linear_program():
     ones = np.ones((N, 1))
     rows = np.hstack([ones, -ones, X, -X, np.eye(N), -np.eye(N)])
     assert_close(fit.objective, linprog(cost, A_eq=rows, b_eq=y, method="highs").fun, f64=1e-9)
-    assert bool(jnp.isnan(jax.grad(lambda y: regjax.lp_regression(X, y, 1, L1(2.0)).params.coef[0])(jnp.asarray(y))[0]))
     assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
 
 
