@@ -49,6 +49,22 @@ SPARSE = {
 }
 
 
+GENERAL = {
+    "logistic_regression": lambda X, y, **k: regjax.logistic_regression(X, _classes(y), penalties.L2(0.5), **k),
+    "poisson_regression": lambda X, y, **k: regjax.poisson_regression(X, _classes(y), penalties.L1(0.5), **k),
+    "multinomial_regression": lambda X, y, **k: regjax.multinomial_regression(X, _classes(y), penalties.L2(0.5), **k),
+    "huber_regression": lambda X, y, **k: regjax.huber_regression(X, y, 1.0, penalties.L2(0.5), **k),
+    "robust_regression": lambda X, y, **k: regjax.robust_regression(X, y, **k),
+    "lp_regression": lambda X, y, **k: regjax.lp_regression(X, y, 1.5, **k),
+    "quantile_regression": lambda X, y, **k: regjax.quantile_regression(X, y, 0.3, **k),
+}
+
+
+def _classes(y):
+    """0 and 1, with whatever is wrong with y."""
+    return y if isinstance(y, np.ndarray) else jnp.where(jnp.isfinite(y), y > 0, y)
+
+
 def _pairs(X):
     return tuple(j // 2 for j in range(jnp.shape(X)[-1] if jnp.ndim(X) > 1 else 1))
 
@@ -73,7 +89,7 @@ BAD = {
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("fit", (FITS | SPARSE).values(), ids=FITS | SPARSE)
+@pytest.mark.parametrize("fit", (FITS | SPARSE | GENERAL).values(), ids=FITS | SPARSE | GENERAL)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_data_raises_and_names_the_argument(fit, case):
     call, message = BAD[case]

@@ -54,6 +54,7 @@ class Cox(Elementwise):
     ties: str = field(default="breslow", metadata={"static": True})
 
     coupled = True
+    cancels_constants = True
     domain = "two columns: finite times, and 1 for an event or 0 for a censored time"
 
     def encode(self, y: Array, v: Array) -> Array:

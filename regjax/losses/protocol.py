@@ -118,6 +118,7 @@ class Elementwise:
     has_dual = False
     coupled = False
     weights_are_precisions = False
+    cancels_constants = False  # whether a number added to all η changes nothing
     domain = "finite numbers"
     limits: ClassVar[dict[str, tuple[float, float]]] = {}  # between which a parameter lies, if not 0 and infinity
     instead: ClassVar[str] = ""  # what to take for a parameter at the end of its limits

@@ -41,7 +41,7 @@ def coupled_inference(
 
 @partial(jax.jit, static_argnames="intercept")
 def _infer(X, y, offset, weights, loss: Any, coef, constant, intercept):
-    data = center(X, y, weights, intercept)
+    data = center(X, y, weights, intercept or loss.cancels_constants)
     v = data.weights
     X, y, offset = (silence(a, v) for a in (X, y, offset))
     eta = offset + constant + X @ coef

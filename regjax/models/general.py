@@ -137,7 +137,9 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
 def pose_task(arguments: Arguments, intercept: bool, standardize: bool):
     """The task on centred, scaled columns, its penalty, the centred data, and the scale of the columns (p,)."""
     X, y, offset, weights, loss, penalty, limits = arguments
-    data, penalty, size = prepare(X, y, weights, penalty, limits, intercept, standardize)
+    about_means = intercept or loss.cancels_constants  # which makes the intercept of the centred columns 0 as well
+    data, penalty, size = prepare(X, y, weights, penalty, limits, about_means, standardize)
+    data = data if intercept else data._replace(mean_x=jnp.zeros_like(data.mean_x))
     y, offset = (a if weights is None else silence(a, weights) for a in (y, offset))
     one = jnp.asarray(float(intercept), X.dtype)
     return Task(data.X, loss.encode(y, data.weights), offset, data.weights, one, loss), penalty, data, size

@@ -234,7 +234,11 @@ def cox_regression(
     References:
         Cox, Regression models and life tables, JRSS B 34 (1972).
     """
-    y = jnp.stack([as_float_array("time", time), as_float_array("event", event)], axis=-1)
+    time, event = as_float_array("time", time), as_float_array("event", event)
+    for name, array in (("time", time), ("event", event)):
+        if array.ndim != 1 or len(array) != len(time):
+            raise ValueError(f"{name} has shape {array.shape}: it takes one number per sample, (n,)")
+    y = jnp.stack([time, event], axis=-1)
     return fit(
         X, y, Cox(ties), _or_none(penalty), weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=False, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,

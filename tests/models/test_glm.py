@@ -235,6 +235,12 @@ def test_y_outside_of_the_domain():
         (lambda: regjax.fit(X, ETA, losses.Hampel(2.0, 4.0, 3.0), L2(1.0)), "c of Hampel must be between 4 and inf"),
         (lambda: regjax.fit(X, ETA, losses.Multinomial(), L2(1.0)), "y of Multinomial takes one row"),
         (lambda: regjax.fit(X, ETA, losses.Cox(), L2(1.0)), "y of Cox takes two columns"),
+        (lambda: regjax.cox_regression(X, ETA, np.ones(5)), r"event has shape \(5,\): it takes one number per sample"),
+        (lambda: regjax.cox_regression(X, ETA[:, None], np.ones(N)), r"time has shape \(40, 1\)"),
+        (lambda: regjax.cox_regression(X, ETA[:-1], np.ones(N - 1)), "y has 39 samples, but X has 40"),
+        (lambda: regjax.cox_regression(X, ETA, np.full(N, 2.0)), "y of Cox takes .* 1 for an event or 0"),
+        (lambda: regjax.multinomial_regression(X, TARGETS["real"]), "y takes classes 0, …, .* as whole numbers"),
+        (lambda: regjax.poisson_regression(X, -TARGETS["count"] - 1), "y of Poisson takes"),
         (lambda: regjax.logistic_regression(X, TARGETS["class"], link="log"), "link of Binomial must be one of"),
     ],
 )

@@ -162,6 +162,13 @@ def test_equals_coxph(ties):
     assert_close(result.null_deviance - result.deviance, 2 * float(best - null), f64=1e-8)
     assert_close(result.aic, 16 - 2 * float(best), f64=1e-9)
     assert int(result.degrees_of_freedom) == int(data["status"].sum()) - 8
+    # a number added to a column changes nothing, and a constant column, which says nothing, has coefficient 0
+    far = regjax.cox_regression(design(data) + 1e4 * np.arange(8), data["time_ties"], data["status"], ties=ties)
+    assert_close(far.params.coef, fit.params.coef, f64=1e-8)
+    constant = np.where(np.arange(8) == 2, 7.3, design(data))
+    without = regjax.cox_regression(constant, data["time_ties"], data["status"], ties=ties)
+    assert bool(without.converged)
+    assert float(without.params.coef[2]) == 0 == float(without.params.intercept)
 
 
 def csv(name):
