@@ -269,6 +269,22 @@ def test_constant_and_zero_columns_have_coefficient_zero(name):
     assert float(FITS[name](zero, y, intercept=False).params.coef[1]) == 0.0
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["huber", "robust"])
+def test_a_constant_column_is_left_to_the_intercept(name):
+    """It has coefficient 0, and the rest is the fit without it."""
+    fit = {"huber": lambda X: regjax.huber_regression(X, y, 1.0), "robust": lambda X: regjax.robust_regression(X, y)}
+    constant, zero = (fit[name](X.at[:, 2].set(value)) for value in (7.3, 0.0))
+    assert bool(constant.converged)
+    assert float(constant.params.coef[2]) == 0
+    assert_close(constant.params.coef, zero.params.coef)
+    assert_close(constant.params.intercept, zero.params.intercept)
+    if name == "huber":  # each piece of whose objective is a parabola
+        assert int(constant.num_iter) <= 10
+    alone = fit[name](jnp.broadcast_to(X[0], X.shape))
+    assert np.all(alone.params.coef == 0)
+
+
 def test_duplicated_columns_share_evenly():
     twice = jnp.column_stack([X, X[:, 0]])
     for fit in (regjax.ols(twice, y), regjax.ridge(twice, y, 0.0), regjax.ridge(twice, y, 0.7)):

@@ -118,6 +118,7 @@ class Elementwise:
     has_dual = False
     coupled = False
     weights_are_precisions = False
+    steeper = False  # whether `weight` is a bound of a convex loss's curvature, which is 0 in places
     cancels_constants = False  # whether a number added to all η changes nothing
     domain = "finite numbers"
     limits: ClassVar[dict[str, tuple[float, float]]] = {}  # between which a parameter lies, if not 0 and infinity

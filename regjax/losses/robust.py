@@ -30,6 +30,7 @@ class Huber(Elementwise):
     delta: Any = 1.345
 
     has_dual = True
+    steeper = True
 
     def value(self, y, eta):
         """ℓ."""
