@@ -59,7 +59,21 @@ SEARCHES = {
     "gp_fit": lambda X, y, **k: regjax.gp_fit(RBF(1.0), X, y, 0.5, restarts=1, **k),
     "nadaraya_watson_fit": lambda X, y, **k: regjax.nadaraya_watson_fit(RBF(1.0), X, y, **k),
 }
-DATA = FITS | SPARSE | SEARCHES
+GENERAL = {
+    "logistic_regression": lambda X, y, **k: regjax.logistic_regression(X, _classes(y), penalties.L2(0.5), **k),
+    "poisson_regression": lambda X, y, **k: regjax.poisson_regression(X, _classes(y), penalties.L1(0.5), **k),
+    "multinomial_regression": lambda X, y, **k: regjax.multinomial_regression(X, _classes(y), penalties.L2(0.5), **k),
+    "huber_regression": lambda X, y, **k: regjax.huber_regression(X, y, 1.0, penalties.L2(0.5), **k),
+    "robust_regression": lambda X, y, **k: regjax.robust_regression(X, y, **k),
+    "lp_regression": lambda X, y, **k: regjax.lp_regression(X, y, 1.5, **k),
+    "quantile_regression": lambda X, y, **k: regjax.quantile_regression(X, y, 0.3, **k),
+}
+DATA = FITS | SPARSE | SEARCHES | GENERAL
+
+
+def _classes(y):
+    """0 and 1, with whatever is wrong with y."""
+    return y if isinstance(y, np.ndarray) else jnp.where(jnp.isfinite(y), y > 0, y)
 
 
 def _pairs(X):
@@ -279,6 +293,22 @@ def test_constant_and_zero_columns_have_coefficient_zero(name):
     assert float(FITS[name](constant, y).params.coef[1]) == 0.0
     zero = X.at[:, 1].set(0.0)
     assert float(FITS[name](zero, y, intercept=False).params.coef[1]) == 0.0
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["huber", "robust"])
+def test_a_constant_column_is_left_to_the_intercept(name):
+    """It has coefficient 0, and the rest is the fit without it."""
+    fit = {"huber": lambda X: regjax.huber_regression(X, y, 1.0), "robust": lambda X: regjax.robust_regression(X, y)}
+    constant, zero = (fit[name](X.at[:, 2].set(value)) for value in (7.3, 0.0))
+    assert bool(constant.converged)
+    assert float(constant.params.coef[2]) == 0
+    assert_close(constant.params.coef, zero.params.coef)
+    assert_close(constant.params.intercept, zero.params.intercept)
+    if name == "huber":  # each piece of whose objective is a parabola
+        assert int(constant.num_iter) <= 10
+    alone = fit[name](jnp.broadcast_to(X[0], X.shape))
+    assert np.all(alone.params.coef == 0)
 
 
 def test_duplicated_columns_share_evenly():

@@ -54,6 +54,7 @@ class Cox(Elementwise):
     ties: str = field(default="breslow", metadata={"static": True})
 
     coupled = True
+    cancels_constants = True
     domain = "two columns: finite times, and 1 for an event or 0 for a censored time"
 
     def encode(self, y: Array, v: Array) -> Array:
@@ -108,6 +109,15 @@ class Cox(Elementwise):
     def press(self, y: Array, eta: Array, v: Array, u: Array) -> Array:
         """The Hessian of `total` in η times u."""
         return jax.jvp(lambda eta: self.slopes(y, eta, v), (eta,), (u,))[1]
+
+    def log_likelihood(self, y: Array, eta: Array, v: Array, dispersion: Array) -> Array:
+        """The partial one."""
+        del dispersion
+        return -self.total(y, eta, v)
+
+    def observed(self, y: Array, v: Array) -> Array:
+        """The number of events."""
+        return jnp.sum((y[:, 1] > 0) & (v > 0))
 
     def mean(self, eta):
         """The relative risk e^η."""

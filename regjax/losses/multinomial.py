@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_softmax, softmax
-from jax.scipy.special import xlogy
+from jax.scipy.special import gammaln, xlogy
 
 from regjax.core.node import register_node
 from regjax.losses.protocol import Elementwise, weighted, weighted_sum
@@ -80,3 +80,18 @@ class Multinomial(Elementwise):
         """Σ v (ℓ + ℓ* − θη)."""
         rest = self.value(y, eta) + self.conjugate(y, theta) - jnp.sum(theta * eta, axis=-1, keepdims=True)
         return weighted_sum(v, jnp.maximum(rest, 0))
+
+    def log_likelihood(self, y: Array, eta: Array, v: Array, dispersion: Array) -> Array:
+        """Of vᵢyᵢₖ members of class k among vᵢ."""
+        del dispersion
+        ways = gammaln(v + 1) - jnp.sum(gammaln(v[:, None] * y + 1), axis=-1)
+        return jnp.sum(jnp.where(v > 0, ways, 0)) - self.total(y, eta, v)
+
+    def pearson(self, y: Array, eta: Array, v: Array) -> Array:
+        """Σ v Σₖ (yₖ − pₖ)²/pₖ."""
+        share = softmax(eta)
+        return weighted_sum(v, jnp.where(share > 0, (y - share) ** 2 / jnp.where(share > 0, share, 1), 0))
+
+    def observed(self, y: Array, v: Array) -> Array:
+        """K − 1 free shares of each sample."""
+        return (y.shape[1] - 1) * jnp.sum(v > 0)

@@ -37,6 +37,16 @@ class Loss(Protocol):
         ...
 
     @property
+    def steeper(self) -> bool:
+        """Whether `weight` is a bound of a convex loss's curvature, which is 0 in places."""
+        ...
+
+    @property
+    def cancels_constants(self) -> bool:
+        """Whether a number added to all η changes nothing."""
+        ...
+
+    @property
     def domain(self) -> str:
         """The y that it takes, in words."""
         ...
@@ -118,8 +128,11 @@ class Elementwise:
     has_dual = False
     coupled = False
     weights_are_precisions = False
+    steeper = False
+    cancels_constants = False
     domain = "finite numbers"
     limits: ClassVar[dict[str, tuple[float, float]]] = {}  # between which a parameter lies, if not 0 and infinity
+    instead: ClassVar[str] = ""  # what to take for a parameter at the end of its limits
 
     def value(self, y: Any, eta: Any) -> Array:
         """ℓ."""

@@ -30,6 +30,7 @@ class Huber(Elementwise):
     delta: Any = 1.345
 
     has_dual = True
+    steeper = True
 
     def value(self, y, eta):
         """ℓ."""
@@ -195,6 +196,7 @@ class Lp(Elementwise):
 
     has_dual = True
     limits: ClassVar = {"p": (1.0, 2.0 + 1e-6)}
+    instead: ClassVar = "; absolute errors, p = 1, are twice Quantile(0.5): see lp_regression"
 
     def _size(self, y, eta):
         """|r|, kept a little away from 0, where negative powers are infinite."""

@@ -19,7 +19,9 @@ from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, is_valid
 from regjax.solvers.any_loss import minimize_loss
 from regjax.solvers.manifold import optimality, solve_on_manifold
+from regjax.solvers.program import quantile_program
 from regjax.solvers.task import Task, null_model, place, working_point
+from regjax.solvers.vertex import vertex
 
 
 class Arguments(NamedTuple):
@@ -34,26 +36,41 @@ class Arguments(NamedTuple):
     limits: tuple[Array, Array] | None
 
 
+class Limits(NamedTuple):
+    """A number of a loss, and the open interval in which it must lie."""
+
+    name: str
+    value: Any
+    low: float
+    high: float
+
+    def hold(self) -> Array:
+        """Whether it does."""
+        value = jnp.asarray(self.value)
+        return jnp.all((value > self.low) & (value < self.high))
+
+
+def limits_of(loss: Any) -> list[Limits]:
+    """Those of all numbers of a loss; its other fields choose a form."""
+    numbers = [entry.name for entry in fields(loss) if not entry.metadata.get("static")]
+    return [Limits(name, getattr(loss, name), *loss.limits.get(name, (0.0, float("inf")))) for name in numbers]
+
+
 def check_loss(loss: Any, samples: Samples) -> Loss:
     """The loss with its numbers as arrays; raises `ValueError` where y is outside of its domain."""
     if not hasattr(loss, "slopes"):
         raise ValueError(f"loss must be a loss of regjax.losses, got {loss!r}")
-    changes = {}
-    for entry in fields(loss):
-        if not entry.metadata.get("static"):
-            changes[entry.name] = as_float_array(entry.name, getattr(loss, entry.name)).astype(samples.X.dtype)
-    loss = replace(loss, **changes)
-    for name, value in changes.items():
+    numbers = {a.name: as_float_array(a.name, a.value).astype(samples.X.dtype) for a in limits_of(loss)}
+    loss = replace(loss, **numbers)
+    for number in limits_of(loss):
+        name, value, low, high = number
         if value.shape not in ((), samples.Y.shape[1:]):
             takes = "a number" if samples.single else f"a number or one for each target, {samples.Y.shape[1:]}"
             raise ValueError(f"{name} of {type(loss).__name__} has shape {value.shape}: it takes {takes}")
-        low, high = loss.limits.get(name, (0.0, float("inf")))
         require(
-            lambda a, low, high: jnp.all((a > low) & (a < high)),
+            lambda value, number=number: number._replace(value=value).hold(),
             value,
-            low,
-            high,
-            message=f"{name} of {type(loss).__name__} must be between {low} and {high}, got {value}",
+            message=f"{name} of {type(loss).__name__} must be between {low:g} and {high:g}, got {value}{loss.instead}",
         )
     require(
         lambda y, v: jnp.all(accepted(loss, y, v)),
@@ -66,13 +83,7 @@ def check_loss(loss: Any, samples: Samples) -> Loss:
 
 def known_parameters(loss: Any) -> Array:
     """Whether the (traced) numbers of a loss are between the limits that `check_loss` asks for."""
-    good = []
-    for entry in fields(loss):
-        if not entry.metadata.get("static"):
-            low, high = loss.limits.get(entry.name, (0.0, float("inf")))
-            value = jnp.asarray(getattr(loss, entry.name))
-            good.append(jnp.all((value > low) & (value < high)))
-    return jnp.all(jnp.array([True, *good]))
+    return jnp.all(jnp.array([True, *(number.hold() for number in limits_of(loss))]))
 
 
 def accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
@@ -105,9 +116,9 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         outcome = solve(task, penalty, start, tol=tol)
     if task.loss.smooth:
         point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
-    else:  # the vertex of a linear program: no derivative rather than a wrong one
-        inputs = sum(jnp.sum(leaf) for leaf in jax.tree.leaves((task, penalty)))
-        point = with_derivative_of(outcome.coef, jnp.full_like(outcome.coef, jnp.nan) * inputs)
+    else:
+        again = vertex(quantile_program(task, penalty), outcome.coef.ravel())
+        point = with_derivative_of(outcome.coef, again.reshape(outcome.coef.shape))
     objective = task.objective(penalty, point)
     b = task.one * point[0] - data.mean_x @ point[1:]
     if small:  # the same without a pass over X, which is then only for derivatives
@@ -126,7 +137,9 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
 def pose_task(arguments: Arguments, intercept: bool, standardize: bool):
     """The task on centred, scaled columns, its penalty, the centred data, and the scale of the columns (p,)."""
     X, y, offset, weights, loss, penalty, limits = arguments
-    data, penalty, size = prepare(X, y, weights, penalty, limits, intercept, standardize)
+    about_means = intercept or loss.cancels_constants  # which makes the intercept of the centred columns 0 as well
+    data, penalty, size = prepare(X, y, weights, penalty, limits, about_means, standardize)
+    data = data if intercept else data._replace(mean_x=jnp.zeros_like(data.mean_x))
     y, offset = (a if weights is None else silence(a, weights) for a in (y, offset))
     one = jnp.asarray(float(intercept), X.dtype)
     return Task(data.X, loss.encode(y, data.weights), offset, data.weights, one, loss), penalty, data, size

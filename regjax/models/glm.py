@@ -4,10 +4,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from regjax.core.checks import as_float_array, check_finite, is_concrete, require
+from regjax.core.checks import as_float_array
 from regjax.core.solution import Solution
 from regjax.losses import Binomial, Cox, Gamma, Multinomial, Poisson
 from regjax.models.fit import fit
+from regjax.models.labels import as_shares
 from regjax.penalties import Penalty, Zero
 from regjax.solvers.minimize import Solver
 
@@ -187,22 +188,10 @@ def multinomial_regression(
         >>> print(fit.params.coef.shape, bool(fit.converged))
         (1, 3) True
     """
-    labels = as_float_array("y", y)
-    if labels.ndim == 1:
-        if num_classes is None:
-            if not is_concrete(labels):
-                raise ValueError("num_classes must be given where y is traced")
-            check_finite("y", labels)
-            num_classes = max(int(jnp.max(labels, initial=0)) + 1, 2)
-        require(
-            lambda k: jnp.all((k >= 0) & (k < num_classes) & (k == jnp.floor(k))),
-            labels,
-            message=f"y takes classes 0, …, {num_classes - 1} as whole numbers",
-        )
-        y = (labels[:, None] == jnp.arange(num_classes)).astype(jnp.float32)  # exact, whatever the precision of X
     return fit(
-        X, y, Multinomial(), _or_none(penalty), weights=weights, offset=offset, lower=lower, upper=upper,
-        intercept=intercept, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,
+        X, as_shares(y, num_classes), Multinomial(), _or_none(penalty), weights=weights, offset=offset,
+        lower=lower, upper=upper, intercept=intercept, standardize=standardize,
+        solver=solver, init=init, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
 
@@ -245,7 +234,11 @@ def cox_regression(
     References:
         Cox, Regression models and life tables, JRSS B 34 (1972).
     """
-    y = jnp.stack([as_float_array("time", time), as_float_array("event", event)], axis=-1)
+    time, event = as_float_array("time", time), as_float_array("event", event)
+    for name, array in (("time", time), ("event", event)):
+        if array.ndim != 1 or len(array) != len(time):
+            raise ValueError(f"{name} has shape {array.shape}: it takes one number per sample, (n,)")
+    y = jnp.stack([time, event], axis=-1)
     return fit(
         X, y, Cox(ties), _or_none(penalty), weights=weights, offset=offset, lower=lower, upper=upper,
         intercept=False, standardize=standardize, solver=solver, init=init, tol=tol, max_iter=max_iter,

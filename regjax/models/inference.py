@@ -12,7 +12,10 @@ from regjax.core import doubled
 from regjax.core.lstsq import LARGEST_DOUBLED, lstsq
 from regjax.core.node import register_node
 from regjax.core.solution import Solution
-from regjax.losses import Loss
+from regjax.losses import Loss, Multinomial
+from regjax.models.coupled_likelihood import coupled_inference
+from regjax.models.fit import with_outputs
+from regjax.models.labels import as_shares
 from regjax.models.likelihood import LikelihoodInference, likelihood_inference
 from regjax.models.penalized import squares
 from regjax.models.prepare import check_offset
@@ -69,10 +72,12 @@ def inference(
 
     Of an `ols` fit the covariance is σ̂²(ZᵀVZ)⁻¹ with Z = [1 X], from the same decomposition as `ols`; where the rank is
     deficient its pseudo-inverse is meant. Weights are precisions: they scale the variances, and n counts those that are
-    positive. Of a generalized linear model it is φ̂(ZᵀHZ)⁻¹ with the expected curvatures H.
+    positive. Of a generalized linear model it is φ̂(ZᵀHZ)⁻¹ with the expected curvatures H, of `Cox` and `Multinomial`
+    with the Hessian of the loss.
 
     Args:
-        X, y, weights, offset, intercept: as they were given to `ols`, or to `fit` with the penalty `Zero`.
+        X, y, weights, offset, intercept: as they were given to `ols`, or to `fit` with the penalty `Zero`; of
+            `multinomial_regression` its y, of `cox_regression` times and events as the two columns of y.
         solution: what that returned.
         loss: the family of the generalized linear model; None for `ols`.
 
@@ -85,12 +90,19 @@ def inference(
         >>> result = regjax.inference(X, y, regjax.ols(X, y))
         >>> print(result.standard_errors.coef.round(4), int(result.degrees_of_freedom))
         [0.0566] 2
+
+    References:
+        McCullagh & Nelder, Generalized Linear Models, Chapman & Hall 1989, chapter 2. Lin & Wei, The robust inference
+        for the Cox proportional hazards model, JASA 84 (1989).
     """
     if not isinstance(solution, Solution) or not isinstance(solution.params, Linear):
         raise ValueError(f"solution takes what ols and fit return, got {type(solution).__name__}")
-    samples = check_samples(X, y, weights)
+    if isinstance(loss, Multinomial):
+        y = as_shares(y, jnp.size(solution.params.intercept))
+    samples, intercept = with_outputs(check_samples(X, y, weights), loss, intercept)
     if loss is not None:
-        return likelihood_inference(samples, solution.params, loss, check_offset(offset, samples), intercept)
+        infer = coupled_inference if getattr(loss, "coupled", False) else likelihood_inference
+        return infer(samples, solution.params, loss, check_offset(offset, samples), intercept)
     samples = samples._replace(Y=samples.Y - check_offset(offset, samples))
     trailing = () if samples.single else (samples.Y.shape[1],)
     dtype = samples.X.dtype

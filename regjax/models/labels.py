@@ -1,4 +1,4 @@
-"""Regularized least squares as a classifier: labels to targets of ±1 and scores back to labels."""
+"""Labels to targets of ±1 and scores back to labels, for least squares as a classifier; labels to shares of classes."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from regjax.core.checks import as_float_array, check_finite, is_concrete
+from regjax.core.checks import as_float_array, check_finite, is_concrete, require
 
 
 def encode_labels(labels: Any, classes: Any = None) -> tuple[Array, np.ndarray]:
@@ -73,3 +73,21 @@ def decode_scores(scores: Any, classes: Any) -> Any:
             + ("(n,) or (n, 2)" if len(classes) == 2 else f"(n, {len(classes)})")
         )
     return classes[np.asarray(index)] if classes.dtype.kind in "USO" else jnp.asarray(classes)[index]
+
+
+def as_shares(y: Any, num_classes: int | None = None) -> Any:
+    """Classes 0, …, K − 1 as whole numbers (n,) to the shares (n, K) that `Multinomial` takes; shares as they are."""
+    labels = as_float_array("y", y)
+    if labels.ndim != 1:
+        return y
+    if num_classes is None:
+        if not is_concrete(labels):
+            raise ValueError("num_classes must be given where y is traced")
+        check_finite("y", labels)
+        num_classes = max(int(jnp.max(labels, initial=0)) + 1, 2)
+    require(
+        lambda k: jnp.all((k >= 0) & (k < num_classes) & (k == jnp.floor(k))),
+        labels,
+        message=f"y takes classes 0, …, {num_classes - 1} as whole numbers",
+    )
+    return (labels[:, None] == jnp.arange(num_classes)).astype(jnp.float32)  # exact, whatever the precision of X

@@ -23,17 +23,21 @@ class LikelihoodInference:
     """What classical theory says of a generalized linear model without a penalty.
 
     Attributes:
-        covariance: of (b, w), the intercept first (of w alone without one): φ̂(ZᵀHZ)⁻¹, (q, q).
+        covariance: of (b, w), the intercept first (of w alone without one): φ̂(ZᵀHZ)⁻¹, (q, q). Of K classes
+            (q, K, q, K), with sums over the classes that are zero: what all have in common is not seen.
         standard_errors: a `Linear` like the fit, of the square roots of its diagonal.
         z: a `Linear` of estimates over standard errors.
-        sandwich: the covariance that holds if only the mean is right, A⁻¹BA⁻¹ with A = ZᵀHZ and B = Σ (vℓ′)² zzᵀ.
-        deviance: Σ v d(y, μ).
+        sandwich: the covariance that holds if only the mean is right, A⁻¹BA⁻¹ with A = ZᵀHZ and B = Σ (vℓ′)² zzᵀ; of
+            `Cox`, the score residuals of Lin and Wei in place of vℓ′z.
+        deviance: Σ v d(y, μ); of `Cox`, twice the distance of the partial log-likelihood to its supremum.
         null_deviance: that of the model with the intercept alone.
         dispersion: φ̂, 1 for binomial and count losses, else Pearson's.
-        pearson: Σ v (y − μ)²/V(μ) over the degrees of freedom: far from 1 it tells of over-dispersed counts.
-        log_likelihood: with the maximum likelihood dispersion; nan where it has no closed form.
+        pearson: Σ v (y − μ)²/V(μ) over the degrees of freedom: far from 1 it tells of over-dispersed counts; nan of
+            `Cox`.
+        log_likelihood: with the maximum likelihood dispersion, nan where it has no closed form; of `Cox` the partial
+            one.
         aic: −2 log-likelihood + 2 (number of parameters), in which a dispersion counts, as in R.
-        degrees_of_freedom: samples of positive weight minus the rank.
+        degrees_of_freedom: samples of positive weight (K − 1 times them for K classes, events of `Cox`) minus the rank.
     """
 
     covariance: Array

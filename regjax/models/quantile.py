@@ -40,8 +40,9 @@ def quantile_regression(
             convex hull of these samples. Beyond it, lines that are not parallel do cross.
 
     Returns:
-        A `Solution`, its coefficients (p, t) with several τ. The vertex of a linear program has no derivative here: it
-        is nan.
+        A `Solution`, its coefficients (p, t) with several τ. Its derivatives are those of the samples that are fitted
+        exactly and of the coefficients at a kink or a limit; nan where the solution is not unique or more are fitted
+        exactly than it takes.
 
     Example:
         >>> import jax.numpy as jnp, regjax

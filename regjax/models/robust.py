@@ -16,7 +16,7 @@ from regjax.core.node import register_node
 from regjax.core.solution import Solution
 from regjax.losses import Bisquare, Hampel, Huber, Lp, Quantile, Squared
 from regjax.models.fit import fit
-from regjax.models.problem import Linear, check_samples, silence
+from regjax.models.problem import Linear, center, check_samples, silence
 from regjax.penalties import Penalty, Zero
 
 # what psi is called, its loss, and its tuning in units of the scale: the first two are 95% efficient for normal errors
@@ -182,10 +182,10 @@ def robust_regression(
     require(
         lambda a: jnp.all(jnp.diff(a, prepend=0) > 0), tuning, message=f"tuning must be positive and rise, got {tuning}"
     )
-    v = jnp.ones_like(samples.Y[:, 0]) if samples.weights is None else samples.weights
-    root = jnp.sqrt(v)[:, None]
+    data = center(samples.X, samples.Y, samples.weights, intercept)
+    v, root = data.weights, data.root[:, None]
     ones = jnp.full_like(root, float(intercept))
-    design = root * silence(jnp.concatenate([ones, samples.X], axis=1), v)
+    design = root * jnp.concatenate([ones, data.X], axis=1)
     target = root * silence(samples.Y, v)
     keep = slice(None) if intercept else slice(1, None)
     start, spread, num_iter = _find_scale(
@@ -193,7 +193,7 @@ def robust_regression(
     )
     found = fit(design[:, keep], target[:, 0], loss(*(tuning * spread)), Zero(), intercept=False, init=start, tol=tol)
     coef = found.params.coef if intercept else jnp.concatenate([jnp.zeros(1, design.dtype), found.params.coef])
-    model = samples.model(coef[1:, None], coef[:1])
+    model = samples.model(coef[1:, None], coef[:1] - data.mean_x @ coef[1:])
     return Solution(
         RobustLinear(model.coef, model.intercept, spread), found.status, num_iter + found.num_iter, found.residual,
         found.gap, found.objective,

@@ -72,8 +72,9 @@ def sgd(
             prefix pytrees of the parameters select leaves, as `L1({"first": 0.1, "second": 0.0})`.
         step: η, in units of the sum: a scalar, or an optax schedule (a function of the count of steps). A scalar
             stays what it is. By default, for linear models, (1 − k/K)²/𝓛 in step k of K, with 𝓛 the expected
-            smoothness of batches. With an optimizer and a penalty that is not quadratic: the step of the gradient
-            mapping that the optimizer is given in place of a gradient, 1/𝓛 by default.
+            smoothness of batches; of a stream that is read only once, as its first batch tells. With an optimizer and
+            a penalty that is not quadratic: the step of the gradient mapping that the optimizer is given in place of
+            a gradient, 1/𝓛 by default.
         optimizer: an optax transformation, its learning rate included; proximal steps if None.
         batch_size: samples per step; all of them if there are fewer.
         num_epochs: passes over the samples; 100 if None, and 1 for a stream.

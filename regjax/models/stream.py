@@ -40,9 +40,10 @@ def fit_stream(
 ) -> StochasticSolution:
     """Take a step on every batch as it comes.
 
-    The columns of linear models with an intercept are about their means in the first batch, which also tells the
-    default step. A stream that can be read again (a list, not a generator) is read once more for the certificate, and
-    twice for the proximal step on all samples under penalties that are not quadratic.
+    The columns of linear models with an intercept are about their means in the first batch. The default step is the
+    smallest that a batch asks for; of a stream that cannot be read again, that of the first batch, which should be
+    like the others (else give `step`). A stream that can be read again (a list, not a generator) is read once more for
+    the certificate, and twice for the proximal step on all samples under penalties that are not quadratic.
     """
     source, again = _open(batches)
     if not again and (rule.num_epochs > 1 or total is None):
@@ -67,7 +68,9 @@ def fit_stream(
         level = first_intercept(loss, rows.y, rows.offset + rows.X @ start, rows.weights)
         start = jnp.concatenate([one * level[None], start])
         if takes_default(rule, penalty, step):
-            step = safe_step(loss, rows, start, one, len(rows.weights), total)
+            size = len(rows.weights)
+            several = (_about(batch, shift, loss) for batch in read()) if again else [rows]
+            step = min(safe_step(loss, batch, start, one, size, total) for batch in several)
     share = jnp.sum(rows.weights)
     num_steps = rule.num_epochs * jnp.ceil(total / share).astype(jnp.int32)
     goal = Goal(loss, penalty, total, share, first_step(rule, step, num_steps, dtype), num_steps)

@@ -126,7 +126,7 @@ def _judge(columns: Columns, penalty: Penalty, tol: Array) -> Judge:
         return relative((1 - scale) ** 2 * squares / 2 + penalty.slack(w, scale * pull), null) / tol
 
     def judge(lanes, w, pull, squares):
-        return jax.vmap(gap)(*jax.tree.map(lambda a: a[lanes], (penalty, tol)), w, pull, squares)
+        return jax.vmap(gap)(jax.tree.map(lambda a: a[lanes], penalty), tol[lanes], w, pull, squares)
 
     return judge
 

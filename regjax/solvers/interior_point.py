@@ -103,7 +103,11 @@ def _longest(*variables: tuple[Array, Array, Array]) -> Array:
 def _with_zeros(task: Task, penalty: Penalty, program: Program, point: Array) -> Array:
     """The point with exact zeros for the coefficients that an ℓ1 penalty holds near 0, where that costs nothing."""
     eps = float(jnp.finfo(point.dtype).eps)
-    tiny = jnp.abs(point[1:]) <= eps**0.5 * jnp.max(jnp.abs(point[1:]))
+    sizes = jnp.abs(point[1:])
+    seen = (task.weights > 0)[:, None]
+    reach, target = (jnp.max(jnp.where(seen, jnp.abs(a), 0), axis=0) for a in (task.X, task.y - task.offset))
+    # where all are held at 0, none is large beside another
+    tiny = (sizes <= eps**0.5 * jnp.max(sizes)) | (reach[:, None] * sizes <= eps**0.75 * jnp.max(target))
     rounded = point.at[1:].set(jnp.where(tiny, 0, point[1:]))
     if isinstance(penalty, Separable):  # limits are kept to the last bit
         point, rounded = (a.at[1:].set(penalty.within_limits(a[1:])) for a in (point, rounded))

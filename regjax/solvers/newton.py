@@ -13,6 +13,7 @@ from regjax.core.linalg import apply_factor, weighted_moments
 from regjax.core.loop import iterate
 from regjax.core.solution import Status, succeeded
 from regjax.penalties import L2, Penalty, Tikhonov, Zero
+from regjax.solvers.manifold import polish_point
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import Task, advance, certify_point, distance, null_model, place, runs_away, working_point
 
@@ -89,6 +90,8 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         here, direction, slope, curvature, before, trials = state
         predicted, value = jnp.vdot(slope, direction), valued(here)
         here = advance(task, penalty, here, direction, predicted)
+        if task.loss.steeper:  # a bound in place of the curvature leads there at a linear rate, the curvature at once
+            here = place(task, polish_point(task, penalty, null, here.point))
         at, slope, error = measure(here)
         if by_matrix:
             trials = jnp.where(value - valued(here) >= -predicted / 10, trials, 0)

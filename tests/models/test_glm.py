@@ -24,6 +24,8 @@ from regjax.penalties import (
     TotalVariation,
     Zero,
 )
+from tests.models.test_combinations import LOSSES
+from tests.models.test_combinations import X as ROWS_OF_X
 from tests.problems import assert_close, tolerance
 
 rng = np.random.default_rng(3)
@@ -217,21 +219,28 @@ def test_y_outside_of_the_domain():
             lambda: regjax.quantile_regression(X, ETA, 0.5, Group(1.0, [0, 0, 1, 1])),
             "interior_point takes linear costs",
         ),
-        (lambda: regjax.quantile_regression(X, ETA, 1.5), "tau of Quantile must be between 0.0 and 1.0"),
+        (lambda: regjax.quantile_regression(X, ETA, 1.5), "tau of Quantile must be between 0 and 1"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="newton"), "newton takes Zero, L2 and Tikhonov"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="magic"), "solver must be one of newton"),
         (lambda: regjax.fit(X, ETA, "squared", L1(1.0)), "loss must be a loss of regjax.losses"),
         (lambda: regjax.huber_regression(X, ETA, -1.0), "delta of Huber must be between"),
         (lambda: regjax.lp_regression(X, ETA, 3), "p must be from 1 to 2"),
+        (lambda: regjax.fit(X, ETA, losses.Lp(1.0), L1(1.0)), r"p = 1, are twice Quantile\(0.5\): see lp_regression"),
         (lambda: regjax.lp_regression(X, ETA, 1, L1(1.0), solver="irls"), "irls takes Zero, L2 and Tikhonov, not L1"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L2(1.0), solver="irls"), "irls takes Lp and Quantile"),
         (lambda: regjax.robust_regression(X, ETA, psi="fair"), "psi must be one of huber, bisquare, hampel"),
         (lambda: regjax.robust_regression(X, ETA, scale="sd"), "scale must be one of mad, proposal2"),
         (lambda: regjax.robust_regression(X, ETA, psi="hampel", tuning=2.0), "'hampel' takes 3 of them"),
         (lambda: regjax.robust_regression(X, ETA, tuning=-2.0), "tuning must be positive and rise"),
-        (lambda: regjax.fit(X, ETA, losses.Hampel(2.0, 4.0, 3.0), L2(1.0)), "c of Hampel must be between 4.0 and inf"),
+        (lambda: regjax.fit(X, ETA, losses.Hampel(2.0, 4.0, 3.0), L2(1.0)), "c of Hampel must be between 4 and inf"),
         (lambda: regjax.fit(X, ETA, losses.Multinomial(), L2(1.0)), "y of Multinomial takes one row"),
         (lambda: regjax.fit(X, ETA, losses.Cox(), L2(1.0)), "y of Cox takes two columns"),
+        (lambda: regjax.cox_regression(X, ETA, np.ones(5)), r"event has shape \(5,\): it takes one number per sample"),
+        (lambda: regjax.cox_regression(X, ETA[:, None], np.ones(N)), r"time has shape \(40, 1\)"),
+        (lambda: regjax.cox_regression(X, ETA[:-1], np.ones(N - 1)), "y has 39 samples, but X has 40"),
+        (lambda: regjax.cox_regression(X, ETA, np.full(N, 2.0)), "y of Cox takes .* 1 for an event or 0"),
+        (lambda: regjax.multinomial_regression(X, TARGETS["real"]), "y takes classes 0, …, .* as whole numbers"),
+        (lambda: regjax.poisson_regression(X, -TARGETS["count"] - 1), "y of Poisson takes"),
         (lambda: regjax.logistic_regression(X, TARGETS["class"], link="log"), "link of Binomial must be one of"),
     ],
 )
@@ -249,7 +258,6 @@ def test_absolute_errors_are_a_linear_program():
     ones = np.ones((N, 1))
     rows = np.hstack([ones, -ones, X, -X, np.eye(N), -np.eye(N)])
     assert_close(fit.objective, linprog(cost, A_eq=rows, b_eq=y, method="highs").fun, f64=1e-9)
-    assert bool(jnp.isnan(jax.grad(lambda y: regjax.lp_regression(X, y, 1, L1(2.0)).params.coef[0])(jnp.asarray(y))[0]))
     assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
 
 
@@ -334,6 +342,63 @@ def test_sandwich_and_pytrees():
     assert_close(other.params.coef["b"], fit.params.coef[1:])
     errors = regjax.inference(tree, y, other, losses.Logistic(), weights=V).standard_errors
     assert_close(errors.coef["b"], result.standard_errors.coef[1:])
+
+
+def stated(coef, intercept):
+    """A model that is given: what inference says of a point does not ask how it was found."""
+    return regjax.Solution(regjax.Linear(jnp.asarray(coef), jnp.asarray(intercept)), 0, 0, 0.0, 0.0, 0.0)
+
+
+def along(slopes, at, size):
+    """The derivative of a function of `at` by central differences, one column for each of its numbers."""
+    moves = 1e-5 * np.eye(at.size).reshape(at.size, *at.shape)
+    return np.stack([(slopes(at + d) - slopes(at - d)).ravel() / 2e-5 for d in moves], axis=1) * size
+
+
+@pytest.mark.x64
+@pytest.mark.parametrize("name", ["multinomial", "cox", "cox efron"])
+def test_inference_of_coupled_losses(name):
+    """The information, and the influence of a weight on the slopes, from differences of slopes that numpy sums."""
+    case, intercept = LOSSES[name], name == "multinomial"
+    X, y = ROWS_OF_X, case.y
+    v = np.where(np.arange(len(X)) % 7 == 3, 0.0, np.linspace(0.5, 2, len(X)))
+    w = np.cos(np.arange(12.0)).reshape(4, 3) / 2 if intercept else np.array([[0.5], [-0.4], [0.1], [0.3]])
+    constant = np.array([0.3, -0.2, 0.1])
+    fit = stated(w, constant) if intercept else stated(w[:, 0], 0.0)
+    result = regjax.inference(X, y, fit, case.loss, weights=v)
+    Z = np.column_stack([np.ones(len(X)), X]) if intercept else X
+    theta = np.concatenate([constant[None], w]) if intercept else w
+
+    def slopes(theta, v):
+        return Z.T @ case.slopes(y, Z @ theta, v[:, None])
+
+    information = along(lambda theta: slopes(theta, v), theta, 1.0)
+    covariance = np.linalg.pinv(information, rcond=1e-6)
+    influence = covariance @ along(lambda v: slopes(theta, v), v, v)
+    assert_close(np.reshape(result.covariance, covariance.shape), covariance, f64=1e-6)
+    assert_close(np.reshape(result.sandwich, covariance.shape), influence @ influence.T, f64=1e-6)
+    errors = np.sqrt(np.diag(covariance)).reshape(theta.shape)
+    assert_close(np.reshape(result.standard_errors.coef, w.shape), errors[int(intercept) :], f64=1e-6)
+    free = w.size if not intercept else theta.size - theta.shape[0]
+    assert_close(result.aic, 2 * free - 2 * float(result.log_likelihood))
+    if intercept:
+        labels = regjax.inference(X, np.argmax(y, axis=1), fit, case.loss, weights=v)
+        assert_close(labels.covariance, result.covariance)
+        assert_close(result.standard_errors.intercept, errors[0], f64=1e-6)
+
+
+@pytest.mark.x64
+def test_inference_of_two_classes_is_logistic():
+    y, trials = np.round(3 * TARGETS["class"] + 0.4) / 4, np.where(np.arange(N) % 5 == 0, 0.0, 4.0)
+    w, b = np.array([0.8, -0.6, 0.1, 0.3]), 0.2
+    one = regjax.inference(X, y, stated(w, b), losses.Logistic(), weights=trials)
+    shares, signs = np.column_stack([1 - y, y]), np.array([-0.5, 0.5])
+    two = regjax.inference(X, shares, stated(w[:, None] * signs, b * signs), losses.Multinomial(), weights=trials)
+    for field in ("deviance", "null_deviance", "pearson", "log_likelihood", "aic", "degrees_of_freedom"):
+        assert_close(getattr(two, field), getattr(one, field), f64=1e-8)
+    contrast = np.array([-1.0, 1.0])
+    assert_close(np.einsum("ikjl,k,l->ij", two.covariance, contrast, contrast), one.covariance, f64=1e-8)
+    assert_close(np.einsum("ikjl,k,l->ij", two.sandwich, contrast, contrast), one.sandwich, f64=1e-8)
 
 
 @pytest.mark.parametrize("rows", ["alike", "in turns"])

@@ -154,7 +154,21 @@ def test_equals_coxph(ties):
     fit = regjax.cox_regression(design(data), data["time_ties"], data["status"], ties=ties)
     assert bool(fit.converged)
     assert_close(fit.params.coef, np.array(case["coef"], float), f64=1e-9)
-    assert_close(-fit.objective, float(case["loglik"][1]), f64=1e-9)
+    y = np.column_stack([data["time_ties"], data["status"]])
+    result = regjax.inference(design(data), y, fit, losses.Cox(ties))
+    assert_close(result.standard_errors.coef / np.array(case["se"], float), np.ones(8), f64=1e-8)
+    null, best = case["loglik"]
+    assert_close(result.log_likelihood, float(best), f64=1e-9)
+    assert_close(result.null_deviance - result.deviance, 2 * float(best - null), f64=1e-8)
+    assert_close(result.aic, 16 - 2 * float(best), f64=1e-9)
+    assert int(result.degrees_of_freedom) == int(data["status"].sum()) - 8
+    # a number added to a column changes nothing, and a constant column, which says nothing, has coefficient 0
+    far = regjax.cox_regression(design(data) + 1e4 * np.arange(8), data["time_ties"], data["status"], ties=ties)
+    assert_close(far.params.coef, fit.params.coef, f64=1e-8)
+    constant = np.where(np.arange(8) == 2, 7.3, design(data))
+    without = regjax.cox_regression(constant, data["time_ties"], data["status"], ties=ties)
+    assert bool(without.converged)
+    assert float(without.params.coef[2]) == 0 == float(without.params.intercept)
 
 
 def csv(name):

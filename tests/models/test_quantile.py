@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import regjax
 from regjax import Status
-from regjax.penalties import L1, SparseVariation, TotalVariation
+from regjax.penalties import L1, ElasticNet, SparseVariation, TotalVariation
 from tests.problems import assert_close, tolerance
 
 rng = np.random.default_rng(0)
@@ -120,3 +120,30 @@ def test_a_quantile_that_is_not_a_number_is_named():
 def test_refusals_say_why(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.x64
+def test_derivatives_of_a_vertex():
+    """Against central differences where the solution is unique, in everything that it depends on; else nan."""
+
+    @jax.jit
+    def fit(X, y, v, tau, lam):
+        solution = regjax.quantile_regression(X, y, tau, ElasticNet(lam, 0.3), weights=v)
+        return solution.params.coef, solution.params.intercept, solution.objective
+
+    args = tuple(jnp.asarray(a) for a in (X, Y, V, 0.4, 6.0))
+    turn = np.random.default_rng(1)
+    direction = tuple(jnp.asarray(0.1 * turn.normal(size=a.shape)) for a in args)
+    value, forward = jax.jvp(fit, args, direction)
+    assert 0 < int(jnp.sum(value[0] == 0)) < P  # some are held at the kink
+    assert np.all(fit(*args[:4], 500.0)[0] == 0)
+    h = 1e-6
+    up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True))) for s in (1, -1))
+    assert_close(forward, jax.tree.map(lambda a, b: (a - b) / (2 * h), up, down), f64=1e-7)
+    cotangent = jax.tree.map(jnp.ones_like, value)
+    back = jax.vjp(fit, *args)[1](cotangent)
+    total = sum(jnp.vdot(a, b) for a, b in zip(back, direction, strict=True))
+    assert_close(total, sum(jnp.sum(a) for a in forward), f64=1e-9, scale=1.0)
+    # every sample twice: more are fitted than it takes, and a change of one of the two has two sides
+    twice = tuple(jnp.concatenate([a[: N // 2], a[: N // 2]]) for a in args[:3])
+    assert bool(jnp.any(jnp.isnan(jax.jvp(fit, (*twice, *args[3:]), direction)[1][0])))

@@ -411,6 +411,18 @@ def test_a_million_rows_in_constant_memory():
 
 
 @pytest.mark.once
+def test_the_step_suits_every_batch_of_a_stream_that_can_be_read_again():
+    """Columns that are thirty times as large after the first batch, whose step would lead away."""
+    rng = np.random.default_rng(0)
+    size = np.where(np.arange(60) < 20, 1.0, 30.0)[:, None]
+    X = size * rng.normal(size=(60, 2))
+    y = X @ np.array([1.0, -2.0]) + 0.1 * rng.normal(size=60)
+    batches = [(X[i : i + 20], y[i : i + 20]) for i in (0, 20, 40)]
+    found = regjax.sgd(batches, None, Squared(), L2(1.0), num_epochs=40)
+    assert relative_error(found.params.coef, regjax.ridge(X, y, 1.0).params.coef) < 1e-2
+
+
+@pytest.mark.once
 def test_a_stream_that_can_be_read_again_is_certified():
     batches = [(X[i : i + 17], y[i : i + 17], V[i : i + 17]) for i in range(0, 60, 17)]
     batches.insert(2, (X[:3] * jnp.nan, y[:3], jnp.zeros(3)))

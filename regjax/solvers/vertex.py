@@ -1,0 +1,37 @@
+"""The solution of a `Program` as a function of its data: that of a few linear equations, which has derivatives."""
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from regjax.core.factors import factorize
+from regjax.solvers.program import Program
+
+
+def vertex(program: Program, beta: Array) -> Array:
+    """β (q,) again, from the rows B that it fits exactly: Zβ = y there, and Ωβ = Zᵀd with dᵢ at its limit elsewhere.
+
+    Near a solution that is unique, with no more such rows than it takes, B stays what it is, so that the derivatives of
+    these equations are those of the solution. Elsewhere there are none, and they are nan.
+    """
+    Z, y, low, high, omega = program
+    q = len(beta)
+    r = y - Z @ lax.stop_gradient(beta)
+    near = float(jnp.finfo(Z.dtype).eps) ** 0.6 * jnp.max(jnp.abs(y) + jnp.abs(Z) @ jnp.abs(beta))
+    exact = lax.stop_gradient((jnp.abs(r) <= near) & jnp.any(Z != 0, axis=1))
+    level = jnp.where(exact, 0, jnp.where(r > 0, high, low))  # the limit of d that counts
+    first, index = lax.top_k(exact.astype(Z.dtype), min(q, len(y)))
+    rows, targets = first[:, None] * Z[index], first * y[index]
+    matrix = jnp.block([[omega, -rows.T], [-rows, jnp.diag(1 - first)]])
+    size = lax.stop_gradient(jnp.sqrt(jnp.max(jnp.abs(matrix), axis=1)))
+    size = jnp.where(size > 0, size, 1)
+    matrix = matrix / (size[:, None] * size)
+    known = lax.stop_gradient(matrix)
+    factor = factorize(known @ known, jnp.zeros((), Z.dtype), root=(known,))
+
+    def solve(_, rhs):
+        return factor.basis @ ((factor.basis.T @ (known @ rhs)) / factor.scale)
+
+    rhs = jnp.concatenate([level @ Z, -targets]) / size
+    found = lax.custom_linear_solve(lambda u: matrix @ u, rhs, solve, symmetric=True)
+    unique = (jnp.sum(exact) <= len(index)) & jnp.all(jnp.isfinite(factor.scale))
+    return (found / size)[:q] * jnp.where(unique, 1, jnp.nan)
