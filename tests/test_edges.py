@@ -478,3 +478,14 @@ def test_random_features_of_a_product_of_multiples():
     plain, scaled = RBF(1.0) * Laplace(1.0), 2.0 * RBF(1.0) * (3.0 * Laplace(1.0))
     design = lambda kernel: regjax.bases.RandomFeatures(kernel, 4, jax.random.key(0)).design(X)  # noqa: E731
     assert_close(design(scaled), 6**0.5 * design(plain), f32=1e-5)
+
+
+@pytest.mark.x64
+def test_scales_of_columns_are_nothing_to_an_unpenalised_multinomial_fit():
+    rng = np.random.default_rng(0)
+    X, scales = rng.normal(size=(60, 3)), np.array([1e-6, 1.0, 1e6])
+    y = np.argmax(X @ rng.normal(size=(3, 3)) + rng.gumbel(size=(60, 3)), axis=1)
+    plain, scaled = (regjax.multinomial_regression(A, y) for A in (X, X * scales))
+    assert bool(plain.converged)
+    assert bool(scaled.converged)
+    assert_close(np.asarray(scaled.params.coef) * scales[:, None], plain.params.coef, f64=1e-8)

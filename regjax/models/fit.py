@@ -118,6 +118,8 @@ def fit(
         return Solution(samples.model(coef, b), *rest)
     shift = jnp.broadcast_to(shift, (len(samples.Y), coef_shape[1]))
     arguments = Arguments(samples.X, samples.Y, shift, samples.weights, loss, matrix_penalty, limits)
+    # conjugate gradients, which serve losses that couple samples or targets, do not see columns of small scale
+    standardize = standardize or (isinstance(penalty, Zero) and loss.coupled)
     coef, b, *rest = fit_general(
         arguments, start, goal, intercept=intercept, standardize=standardize,
         solver=resolve_loss(solver, loss, bounded, coef_shape[1]), max_iter=max_iter,
