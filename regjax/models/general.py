@@ -16,7 +16,7 @@ from regjax.models.by_lanes import Found, are_small, fit_lanes
 from regjax.models.penalized import worst
 from regjax.models.prepare import prepare
 from regjax.models.problem import Samples, silence
-from regjax.penalties import Penalty, is_valid
+from regjax.penalties import Penalty, Zero, is_valid
 from regjax.solvers.any_loss import minimize_loss
 from regjax.solvers.manifold import optimality, solve_on_manifold
 from regjax.solvers.program import quantile_program
@@ -114,6 +114,8 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         outcome = outcome._replace(coef=jnp.concatenate([centred_b[None], w]))
     else:
         outcome = solve(task, penalty, start, tol=tol)
+    if isinstance(penalty, Zero):  # of what the loss does not see, as what all classes have in common, there is none
+        outcome = outcome._replace(coef=task.loss.visible(outcome.coef))
     if task.loss.smooth:
         point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
     else:
