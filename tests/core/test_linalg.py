@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -167,3 +170,33 @@ def test_function_of_a_matrix_and_its_derivative():
     _, expected = jax.jvp(one, (jnp.zeros((3, 3)),), (E + E.T,))
     _, found = jax.jvp(lambda A: apply(A, jnp.ones((3, 1)), 1.0), (jnp.eye(3),), (E + E.T,))
     assert_close(found, expected)
+
+
+_BUSY_POOL = """
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+from regjax.core.linalg import cross
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_enable_x64", True)
+rng = np.random.default_rng(0)
+A, B = rng.normal(size=(500, 2000)), rng.normal(size=(8, 500, 60))
+
+def product(B):  # after steps whose halves wait in the pool's queue of 1024 tasks for a thread that is free
+    work = lax.fori_loop(0, 600, lambda i, w: w / 2 + 1, jnp.full(70000, B[0, 0]))
+    return cross(A, B + jnp.where(work.max() > 3, work.max(), 0))
+
+mesh = Mesh(np.array(jax.devices()), ("device",))
+products = jax.shard_map(lambda B: lax.map(product, B), mesh=mesh, in_specs=P("device"), out_specs=P("device"))
+print(np.max(np.abs(jax.jit(products)(B) - np.einsum("ni,lnt->lit", A, B))))
+"""
+
+
+@pytest.mark.once
+def test_products_are_right_while_every_thread_of_the_pool_is_busy():
+    """Two devices on two threads, where XLA's contraction of first axes mixes up blocks of the matrix."""
+    environment = os.environ | {"NPROC": "2", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", _BUSY_POOL]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert float(out) < 1e-10
