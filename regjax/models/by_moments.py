@@ -15,12 +15,16 @@ from regjax.solvers.run import Outcome
 
 
 class Found(NamedTuple):
-    """Coefficients (p, t), the intercept (t,) and the objective on the scale of the data; what the solver returned."""
+    """Coefficients (p, t), the intercept (t,) and the objective on the scale of the data; what the solver returned.
+
+    `size` has the squares of the columns (p,).
+    """
 
     coef: Array
     intercept: Array
     objective: Array
     outcome: Outcome
+    size: Array
 
 
 def by_moments(X: Array, solver: Any) -> bool:
@@ -45,4 +49,5 @@ def fit_moments(X, Y, weights, penalty, limits, init, tol, *, intercept, standar
     pull = moments - gram @ scaled
     squares = jnp.maximum(sums.energy - jnp.sum(scaled * (moments + pull), axis=0), 0)
     coef = scaled / column
-    return Found(coef, sums.mean_y - sums.mean_x @ coef, jnp.sum(squares) / 2 + penalty.value(scaled), outcome)
+    objective = jnp.sum(squares) / 2 + penalty.value(scaled)
+    return Found(coef, sums.mean_y - sums.mean_x @ coef, objective, outcome, jnp.diag(gram))

@@ -174,9 +174,10 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     status = worst(jnp.atleast_1d(outcome.status))
     lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow
     lost |= lax.cond(
-        jnp.any((data.size == 0) & ~data.empty),
-        lambda: _is_off(*lax.stop_gradient((coef, data, penalty))),
-        lambda: jnp.array(False),
+        jnp.any((data.size if found is None else found.size) == 0),
+        lambda *args: _overlooks(*args, intercept=intercept, standardize=standardize),
+        lambda *args: jnp.array(False),
+        *lax.stop_gradient((coef, X, Y, weights, given, limits)),  # as given, so that nothing is computed in vain
     )
     status = jnp.where(lost & succeeded(status), Status.ILL_CONDITIONED, status)
     valid = data.valid & is_valid(penalty) & (tol >= 0)
@@ -190,10 +191,12 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 
 
-def _is_off(coef, data, penalty):
-    """Whether the optimality conditions do not hold, by the columns themselves: a solver does not see tiny ones."""
+def _overlooks(coef, X, Y, weights, given, limits, *, intercept, standardize):
+    """Whether there are columns whose squares underflow, which solvers do not see, and that should have a part."""
+    data, penalty, _ = prepare(X, Y, weights, given, limits, intercept, standardize)
     pull = cross(data.X, data.weights[:, None] * (data.Y - data.X @ coef))
-    return jnp.max(penalty.distance(coef, pull)) > 1e-3 * jnp.max(jnp.abs(pull))
+    off = jnp.max(penalty.distance(coef, pull)) > 1e-3 * jnp.max(jnp.abs(pull))
+    return off & jnp.any((data.size == 0) & ~data.empty)
 
 
 def _stationarity(coef, theta):
