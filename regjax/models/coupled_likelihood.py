@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from regjax.core.factors import factorize
+from regjax.core.linalg import cross
 from regjax.losses import Loss
 from regjax.models.general import check_loss
 from regjax.models.likelihood import LikelihoodInference
@@ -53,7 +54,7 @@ def _infer(X, y, offset, weights, loss: Any, coef, constant, intercept):
         """The change of the slopes along a direction of the coefficients, and the part of each sample in it (n,)."""
         slopes = jax.grad(lambda eta, v: loss.total(y, eta, v), argnums=(0, 1))
         bend, part = jax.jvp(lambda eta: slopes(eta, v), (eta,), (design @ direction,))[1]
-        return (design.T @ bend).ravel(), jnp.where(v > 0, v * part, 0)
+        return cross(design, bend).ravel(), jnp.where(v > 0, v * part, 0)
 
     information, scores = lax.map(along, directions)  # one direction at a time: there may be many samples
     size = jnp.sqrt(jnp.mean(jnp.diagonal(information).reshape(q, t), axis=1))

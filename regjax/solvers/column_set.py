@@ -178,6 +178,7 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
     chunk = min(_CHUNK, lanes)
     data = Data(X, y, y @ X, jnp.einsum("ij,ij->j", X, X), y @ y)
     padded = _extended(penalties, _SPAN + _STRIDE)
+    level = jnp.mean(jnp.where(jnp.isinf(padded.l1), 0, padded.l1), axis=1)
     held = Gathered.nothing(min(p, max(_LEAST, 2 * n), _MOST), n, p, X.dtype)
     needed = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0) | (start != 0)
     rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))
@@ -198,7 +199,7 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
     )
     walk = lax.while_loop(
         lambda walk: (walk.lane < lanes) & ~walk.stuck,
-        lambda walk: _advance(data, padded, walk, chunk, max_iter, judge if chunk == _CHUNK else None),
+        lambda walk: _advance(data, padded, level, walk, chunk, max_iter, judge if chunk == _CHUNK else None),
         walk,
     )
     solved = jnp.arange(lanes) < walk.lane
@@ -206,12 +207,13 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
     return coef, walk.sweeps[:lanes], solved
 
 
-def _advance(data: Data, padded: Strengths, walk: Walk, chunk: int, max_iter: Any, judge: Judge | None) -> Walk:
+def _advance(
+    data: Data, padded: Strengths, level: Array, walk: Walk, chunk: int, max_iter: Any, judge: Judge | None
+) -> Walk:
     """Solve a chunk of lanes, keep those that no column outside of the set disturbs, and enlarge the set."""
     stride, held = walk.stride, walk.held
     count = jnp.where(stride == 1, chunk, _SPAN // stride)
     posts = walk.lane + stride * jnp.arange(1, chunk + 2) - 1  # the lanes to solve, and the one after
-    level = jnp.mean(jnp.where(jnp.isinf(padded.l1), 0, padded.l1), axis=1)
     l1, l2 = (a[posts] for a in (padded.l1, padded.l2))
     moments = jnp.where(held.used, data.moments[held.index], 0)
     block = Block(held.gram, jnp.diag(held.gram), held.live, data.energy, data.scale)
