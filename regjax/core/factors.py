@@ -13,6 +13,7 @@ from jax import Array, lax
 
 from regjax.core.implicit import with_derivative_of
 from regjax.core.lanes import lane_by_lane, map_lanes, sees_lanes, split_axes
+from regjax.core.products import cross
 from regjax.core.solution import Status
 from regjax.core.triangular import triangular_inverse
 
@@ -195,7 +196,7 @@ def _diagonalize_pencil(A, penalty, lams):
     values, vectors = jnp.linalg.eigh(joint * shrink[:, None] * shrink)
     kept = values > p * eps * values[-1]
     whiten = shrink[:, None] * vectors * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1)), 0)
-    share, rotation = jnp.linalg.eigh(whiten.T @ penalty @ whiten)
+    share, rotation = jnp.linalg.eigh(cross(whiten, penalty @ whiten))
     share = share * middle  # the part of the penalty in each direction's joint unit
     indefinite = (values[0] < -10 * p * eps * values[-1]) | (share[0] < -jnp.sqrt(eps))
     share = jnp.clip(share, 0, 1)

@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
+from jax.sharding import Mesh, PartitionSpec
 
 _GROUP = 32  # problems that are solved together: their data stay in cache
 
@@ -39,6 +41,12 @@ def sees_lanes(fun: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.map(lambda o, batched: o if batched else o[0], out, varies), varies
 
     return call
+
+
+@sees_lanes
+def in_any_lane(flag: Array) -> Array:
+    """Whether a scalar flag is true in any lane: one answer for all, on which `lax.cond` can skip a branch."""
+    return jnp.any(flag).reshape((1,) * flag.ndim)
 
 
 def by_platform(*args: Any, cpu: Callable[..., Any], default: Callable[..., Any]) -> Any:
@@ -202,6 +210,33 @@ def _group_size(count: int) -> int:
         return count
     even = [size for size in range(_GROUP // 2, 2 * _GROUP) if count % size == 0]
     return min(even or [_GROUP], key=lambda size: abs(size - _GROUP))
+
+
+def check_devices(devices: Any) -> tuple[Any, ...] | None:
+    """`devices` as a tuple."""
+    if devices is None:
+        return None
+    platform = jax.default_backend()
+    found = tuple(devices) if isinstance(devices, Sequence) else ()
+    if not found or not all(isinstance(d, jax.Device) and d.platform == platform for d in found):
+        raise ValueError(f"devices must be a sequence such as jax.devices(), on {platform} here, got {devices!r}")
+    return found
+
+
+def share_lanes(fun: Callable[..., Any], shared: Any, lanes: Any, devices: tuple[Any, ...] | None) -> Any:
+    """`fun(shared, lanes)` for lanes, along the first axis, that do not know of each other: a share on each device.
+
+    None is where the arguments are.
+    """
+    if devices is None:
+        return fun(shared, lanes)
+    count = len(jax.tree.leaves(lanes)[0])
+    filled = jnp.minimum(jnp.arange(-(-count // len(devices)) * len(devices)), count - 1)  # by copies of the last
+    mesh = Mesh(np.array(devices), ("lane",))
+    specs = PartitionSpec(), PartitionSpec("lane")
+    apart = jax.shard_map(fun, mesh=mesh, in_specs=specs, out_specs=specs[1], check_vma=False)
+    results = apart(shared, jax.tree.map(lambda leaf: leaf[filled], lanes))
+    return jax.tree.map(lambda leaf: leaf[:count], results)
 
 
 def _lane(leaf, own, index, rank):

@@ -13,18 +13,8 @@ from jax import Array, lax
 
 from regjax.core.factors import Factor, Root, Spectrum, factorize
 from regjax.core.implicit import implicit_solution
-from regjax.core.lanes import computes_on_cpu, sees_lanes
-
-
-def cross(A: Array, B: Array) -> Array:
-    """AᵀB for A (n, p) and B (n, t); XLA's CPU backend computes `A.T @ B` many times slower where t is 1."""
-    if B.shape[1] >= A.shape[1] or not computes_on_cpu():
-        return jnp.einsum("ni,nt->it", A, B)
-    # (BᵀA)ᵀ, with barriers so that XLA does not turn it back into a contraction of first axes. Its CPU backend leaves
-    # that to Eigen, which packs one block of A over another, and is wrong, where a task that it queues is run at once:
-    # so it is when the pool's queue is full, after a thousand parallel steps of as many programs (on other devices or
-    # threads) as the pool has threads. For BᵀA there is another kernel, up to 4 times as fast for few columns.
-    return lax.optimization_barrier(lax.optimization_barrier(B.T) @ A).T
+from regjax.core.lanes import in_any_lane
+from regjax.core.products import cross
 
 
 def _shifted(A, lam, penalty, W):
@@ -43,12 +33,11 @@ def apply_factor(factor: Factor, rhs: Array, *, in_range: bool = False) -> Array
     return factor.basis @ (cross(factor.basis, rhs) / factor.scale[:, None])
 
 
-@sees_lanes
 def _graded(A):
-    """Whether the diagonal of a matrix of any lane spans orders of magnitude: () with the lane axes of size 1."""
-    diagonal = jnp.diagonal(A, axis1=-2, axis2=-1)
-    least = jnp.min(jnp.where(diagonal > 0, diagonal, jnp.inf), axis=-1)
-    return jnp.any(least < 1e-4 * jnp.max(diagonal, axis=-1)).reshape((1,) * (A.ndim - 2))
+    """Whether the diagonal of a matrix spans orders of magnitude, in any lane."""
+    diagonal = jnp.diagonal(A)
+    least = jnp.min(jnp.where(diagonal > 0, diagonal, jnp.inf))
+    return in_any_lane(least < 1e-4 * jnp.max(diagonal))
 
 
 def _refined(factor: Factor, A: Array, B: Array, lam: Array, W: Array, in_range: bool) -> Array:
@@ -248,45 +237,3 @@ def _divided_differences(function, d, theta):
     nodes = [(0.5 - 0.15**0.5, 5 / 18), (0.5, 8 / 18), (0.5 + 0.15**0.5, 5 / 18)]
     mean = sum(weight * slope(a + node * (b - a)) for node, weight in nodes)
     return jnp.where(close, mean, quotient)
-
-
-def symmetric_product(A: Array, B: Array) -> Array:
-    """AᵀB that is known to be symmetric, from three of its four quarters."""
-    half = A.shape[1] // 2
-    if half == 0:
-        return A.T @ B
-    across = jnp.einsum("ni,nj->ij", A[:, :half], B[:, half:])
-    first, last = (jnp.einsum("ni,nj->ij", A[:, part], B[:, part]) for part in (slice(half), slice(half, None)))
-    return jnp.block([[first, across], [across.T, last]])
-
-
-BLOCK = 2**19  # entries of a matrix that a core's cache can hold
-
-
-def weighted_moments(X: Array, weights: Array) -> tuple[Array, Array]:
-    """Σᵢ hᵢxᵢ (p,) and Σᵢ hᵢxᵢxᵢᵀ (p, p) for X (n, p) and h (n,), which is not negative."""
-
-    def some(x, root):
-        x = root[:, None] * x
-        return root @ x, cross(x, x)
-
-    return sum_over_rows(some, X, jnp.sqrt(weights))
-
-
-def sum_over_rows(function: Callable[..., Any], X: Array, *arrays: Array) -> Any:
-    """`function(X, *arrays)`, which is a sum over their rows.
-
-    Of many rows on one CPU, block by block: what it makes of them is never written to memory, which saves a half.
-    """
-    n, p = X.shape
-    rows = max(1, BLOCK // max(p, 1))
-    if n < 4 * rows or not computes_on_cpu() or jax.device_count() > 1:
-        return function(X, *arrays)
-
-    def block(k, sums):
-        more = function(*(lax.dynamic_slice_in_dim(a, k * rows, rows) for a in (X, *arrays)))
-        return jax.tree.map(jnp.add, sums, more)
-
-    rest = n // rows * rows
-    start = function(*(a[rest:] for a in (X, *arrays)))  # of no rows: 0
-    return lax.fori_loop(0, n // rows, block, start)

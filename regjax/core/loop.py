@@ -67,7 +67,9 @@ def iterate(
             state, error = step(state)
         else:
             state, memory, error = step(state, memory)
-        better = jnp.array(True) if last else error < best_error
+        if last:
+            return state, error, None, error, count + 1, stale, memory
+        better = error < best_error
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state, best)
         least, stale = jnp.where(better, error, best_error), jnp.where(better, 0, stale + 1)
         return state, error, best, least, count + 1, stale, memory
@@ -76,9 +78,9 @@ def iterate(
     dtype = jnp.result_type(*(a for a in jax.tree.leaves(state) if jnp.issubdtype(jnp.result_type(a), jnp.floating)))
     zero = jnp.zeros((), jnp.int32)
     known = jnp.array(jnp.inf, dtype) if error is None else error
-    start = (state, jnp.where(jnp.isnan(known), known, 0), state, known, zero, zero, memory)
-    _, error, best, best_error, count, stale, memory = lax.while_loop(unfinished, body, start)
+    start = (state, jnp.where(jnp.isnan(known), known, 0), None if last else state, known, zero, zero, memory)
+    state, error, best, best_error, count, stale, memory = lax.while_loop(unfinished, body, start)
     status = jnp.where(stale >= patience, Status.FLOOR, Status.ITERATION_LIMIT)
     status = jnp.where(jnp.isfinite(error), status, Status.NON_FINITE)
     status = jnp.where(best_error <= tol, Status.CONVERGED, status)
-    return LoopResult(best, best_error, count, status.astype(jnp.int32), memory)
+    return LoopResult(state if last else best, best_error, count, status.astype(jnp.int32), memory)

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from regjax.core import doubled
 from regjax.core.lanes import map_lanes, sees_lanes
-from regjax.core.linalg import cross, sum_over_rows
+from regjax.core.products import cross, sum_over_rows
 from regjax.core.solution import Status
 
 # entries of X above which the residuals are not doubled: a dozen slices of X would have to be held in memory

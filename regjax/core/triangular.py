@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 from jax import Array, lax
 
+from regjax.core.products import cross
+
 
 def _small(n: int) -> int:
     """Rows at which halving ends: where calls cost more than arithmetic, and within some eight pieces to compile."""
@@ -26,10 +28,10 @@ def triangular_inner(lower: Array, small: int | None = None) -> Array:
     n = len(lower)
     small = _small(n) if small is None else small
     if n <= small:
-        return lower.T @ lower
+        return cross(lower, lower)
     half = n // 2
     first, last, below = lower[:half, :half], lower[half:, half:], lower[half:, :half]
-    side = below.T @ last
+    side = cross(below, last)
     return jnp.block(
-        [[triangular_inner(first, small) + below.T @ below, side], [side.T, triangular_inner(last, small)]]
+        [[triangular_inner(first, small) + cross(below, below), side], [side.T, triangular_inner(last, small)]]
     )

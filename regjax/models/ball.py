@@ -11,8 +11,8 @@ from jax import Array, lax
 from regjax.core import factors
 from regjax.core.checks import check_strength
 from regjax.core.implicit import implicit_solution
-from regjax.core.linalg import cross
 from regjax.core.loop import iterate
+from regjax.core.products import cross
 from regjax.core.solution import Solution
 from regjax.models.penalized import certify, fit_one, gram, over_targets, summarize
 from regjax.models.problem import center, check_samples

@@ -14,9 +14,9 @@ from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.factors import Factor
 from regjax.core.implicit import implicit_solution
-from regjax.core.linalg import cross
 from regjax.core.loop import iterate
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.core.tree import ravel_design
 from regjax.models.penalized import Gram, certify, fit_one, gram, summarize, worst

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from regjax.core.factors import factorize
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.losses import Loss
 from regjax.models.general import check_loss
 from regjax.models.likelihood import LikelihoodInference

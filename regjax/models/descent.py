@@ -10,7 +10,7 @@ from jax import Array, lax
 from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_finite, require
 from regjax.core.implicit import with_derivative_of
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status
 from regjax.models.penalized import certificate, squares, summarize, without_zero_columns
 from regjax.models.problem import center, check_design, check_samples

@@ -11,7 +11,8 @@ from jax import Array, lax
 from regjax.core.checks import check_finite, check_strength
 from regjax.core.implicit import implicit_solution, with_derivative_of
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import cross
+from regjax.core.lanes import in_any_lane
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
 from regjax.models.by_moments import by_moments, fit_moments
@@ -174,7 +175,7 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     status = worst(jnp.atleast_1d(outcome.status))
     lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow
     lost |= lax.cond(
-        jnp.any((data.size if found is None else found.size) == 0),
+        in_any_lane(jnp.any((data.size if found is None else found.size) == 0)),
         lambda *args: _overlooks(*args, intercept=intercept, standardize=standardize),
         lambda *args: jnp.array(False),
         *lax.stop_gradient((coef, X, Y, weights, given, limits)),  # as given, so that nothing is computed in vain

@@ -11,7 +11,7 @@ from regjax.bases.nystrom import landmark_root
 from regjax.core import factors, linalg
 from regjax.core.implicit import implicit_solution
 from regjax.core.krylov import preconditioned_cg
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.core.solution import Status, relative, succeeded
 from regjax.kernels.gram import blocked_product, indefinite
 from regjax.kernels.pivots import random_pivots

@@ -12,7 +12,7 @@ from jax import Array, lax
 from regjax.bases import landmarks as choose_landmarks
 from regjax.core import factors, linalg
 from regjax.core.checks import check_strength, require
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, relative, succeeded
 from regjax.kernels.gram import check_points
 from regjax.models.descent import check_steps, descent_filter, descent_status

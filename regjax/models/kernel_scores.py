@@ -10,7 +10,7 @@ from jax import Array
 from regjax.core import linalg
 from regjax.core.checks import check_strength, require
 from regjax.core.implicit import with_derivative_of
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.core.solution import Status
 from regjax.models.kernel_problem import Centred, center, check_kernel_samples, fit_one, where_defined
 from regjax.models.kernel_ridge import kernel_ridge

@@ -10,6 +10,7 @@ from jax import Array
 
 from regjax.core.factors import factorize
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.losses import Loss
 from regjax.models.general import check_loss
 from regjax.models.problem import Linear, Samples, center, silence
@@ -99,7 +100,7 @@ def _infer(X, y, offset, weights, loss: Any, coef, constant, intercept):
     spread = ((rows / factor.scale) @ rows.T).at[0, 0].add(1 / total if intercept else 0)
     design = jnp.concatenate([jnp.full_like(y, float(intercept)), X], axis=1)
     scores = loss.slopes(y, eta, v) * design
-    sandwich = spread @ (scores.T @ scores) @ spread
+    sandwich = spread @ cross(scores, scores) @ spread
     seen = (v > 0)[:, None]
     deviance = jnp.sum(jnp.where(seen, v[:, None] * loss.deviance(y, eta), 0))
     task = Task(data.X, y, offset, v, jnp.asarray(float(intercept), X.dtype), loss)

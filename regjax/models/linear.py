@@ -10,8 +10,8 @@ from jax import Array, lax
 
 from regjax.core.checks import as_float_array, check_finite, check_strength, require
 from regjax.core.implicit import implicit_solution, with_derivative_of
-from regjax.core.linalg import cross
 from regjax.core.lstsq import LeastSquares, lstsq
+from regjax.core.products import cross
 from regjax.core.solution import Solution
 from regjax.core.tree import Structure, broadcast_strengths, ravel_design
 from regjax.models.penalized import certificate, certify, fit_one, gram, over_targets, squares, summarize

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.linalg import cross, solve_shifted
+from regjax.core.linalg import solve_shifted
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status
 from regjax.core.tree import ravel_design
 from regjax.kernels.gram import check_points, over_blocks

@@ -10,8 +10,8 @@ from jax import Array, lax
 from regjax.core import factors, linalg
 from regjax.core.factors import Factor, Root
 from regjax.core.implicit import with_derivative_of
-from regjax.core.linalg import cross
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, relative, succeeded
 from regjax.models.problem import Centred, Samples
 

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from regjax.core.checks import as_float_array, require
 from regjax.core.factors import spectrum
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status
 from regjax.models.linear import ols
 from regjax.models.penalized import worst

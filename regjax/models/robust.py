@@ -10,9 +10,10 @@ from jax import Array, lax
 from jax.scipy.stats import norm
 
 from regjax.core.checks import as_float_array, is_concrete, require
-from regjax.core.linalg import cross, solve_shifted
+from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.core.solution import Solution
 from regjax.losses import Bisquare, Hampel, Huber, Lp, Quantile, Squared
 from regjax.models.fit import fit

@@ -16,6 +16,7 @@ from regjax.core.checks import require
 from regjax.core.factors import Factor
 from regjax.core.lanes import lane_by_lane
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.kernels.gram import BLOCK, blocked_product, check_points, indefinite, over_blocks
 from regjax.kernels.kernel import Kernel
@@ -179,7 +180,7 @@ def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducin
         linalg.logdet(factor, inner, jnp.zeros((), dtype)) + jnp.sum(jnp.log(variances)) + n * math.log(2 * math.pi)
     )
     bound = -(volume + squares - jnp.sum(image * beta, axis=0) + missed) / 2
-    coef = linalg.cross(W, beta)
+    coef = cross(W, beta)
     status = jnp.where(
         succeeded(outer.status), jnp.where(succeeded(factor.status), outer.status, factor.status), outer.status
     )

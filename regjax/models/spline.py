@@ -10,8 +10,8 @@ from jax import Array, lax
 from regjax.bases import natural_spline_curvature, natural_spline_design
 from regjax.core import factors, linalg
 from regjax.core.checks import as_float_array, check_strength
-from regjax.core.linalg import cross
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, relative
 from regjax.models.problem import check_samples, silence
 

@@ -11,7 +11,7 @@ from jax import Array, lax
 from regjax.core.checks import is_concrete
 from regjax.core.implicit import implicit_solution
 from regjax.core.lanes import map_problems, sees_lanes
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, relative, succeeded
 from regjax.losses import Loss
 from regjax.models.fit import is_squared

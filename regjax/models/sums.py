@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.lanes import map_lanes, map_problems, sees_lanes
-from regjax.core.linalg import cross, symmetric_product
 from regjax.core.lstsq import subtract_mean
+from regjax.core.products import cross, symmetric_product
 
 _BLOCK = 256  # rows of one product
 _CANCELS = 1e-4  # a difference below this part of its terms has lost too many digits
@@ -126,6 +126,6 @@ def _add_rows(Z: Array, weights: Array, shift: Array, start: Array) -> Array:
         rows = lax.dynamic_slice_in_dim(order, i * _BLOCK, _BLOCK)
         v = jnp.where(i * _BLOCK + jnp.arange(_BLOCK) < count, weights[rows], 0)
         block = Z[rows] - shift
-        return products + (v[:, None] * block).T @ block
+        return products + cross(v[:, None] * block, block)
 
     return lax.fori_loop(0, (count + _BLOCK - 1) // _BLOCK, add, start)

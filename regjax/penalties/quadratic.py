@@ -7,8 +7,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from regjax.core.linalg import cross, solve_shifted
+from regjax.core.linalg import solve_shifted
 from regjax.core.node import register_node
+from regjax.core.products import cross
 from regjax.penalties.elementary import ByCoefficient, cast, divide, over_columns, per_row
 
 

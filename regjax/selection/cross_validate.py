@@ -1,6 +1,6 @@
 """Cross-validation: folds × λ fits, their scores and their certificates, in one compiled call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from regjax.core.checks import is_concrete
+from regjax.core.lanes import check_devices, share_lanes
 from regjax.core.node import register_node
 from regjax.core.solution import Solution
 from regjax.losses import Cox, Loss
@@ -71,6 +72,7 @@ def cross_validate(
     per_sample: bool = False,
     simpler: str = "larger",
     model: Model | None = None,
+    devices: Sequence[Any] | None = None,
     weights: Any = None,
     offset: Any = None,
     lower: Any = None,
@@ -106,6 +108,9 @@ def cross_validate(
         model: `(X, y, hyperparameters, weights) -> Solution` in place of a penalised linear model, such as
             `lambda X, y, lam, v: regjax.kernel_ridge(kernel, X, y, lam, weights=v)`. `penalties` is then a pytree of
             hyperparameters with the axis (L,) in front of every leaf, and `loss` only scores.
+        devices: to share the folds between, such as `jax.devices()`; each gets a copy of the data, and the results are
+            gathered on the first. Where the data live if None. The cores of a CPU are devices if
+            `jax.config.update("jax_num_cpu_devices", 2)` says so before the first computation.
 
     Returns:
         A `CrossValidation`.
@@ -130,9 +135,13 @@ def cross_validate(
     scored = resolve_score(score, study.loss)
     whole = isinstance(study.loss, Cox) or not is_concrete(splits)
     rows = samples.X.shape[0] if whole else max(int(np.max(np.sum(np.asarray(splits.test), axis=1))), 1)
-    everything, scores, sizes = _run(
-        study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows
+    devices = check_devices(devices)
+    results = _run(
+        study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows, devices=devices
     )
+    if devices is not None and is_concrete(results):
+        results = jax.device_put(results, devices[0])
+    everything, scores, sizes = results
     mean, error = summary(scores, sizes, splits.repeats)
     best, one_se = choose(mean, error, penalties, model is None, simpler)
     path, fits = (jax.tree.map(lambda leaf, part=part: leaf[part], everything) for part in (0, slice(1, None)))
@@ -201,19 +210,19 @@ def fit_grid(study: Study, settings: Settings, weights: Any, factor: Any) -> Sol
     )  # fmt: skip
 
 
-@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "num_rows"))
-def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows):
+@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "num_rows", "devices"))
+def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows, devices):
     """The fits (1 + K, L), the first on all samples; the scores (K, L); the weight of each test set (K,)."""
     n = splits.train.shape[1]
     y = jnp.asarray(study.y, jnp.result_type(float, study.y)).reshape(n, -1)
     v = jnp.ones(n, y.dtype) if study.weights is None else jnp.asarray(study.weights, y.dtype)
     train, test = (jnp.where(mask, v, 0) for mask in (splits.train, splits.test))
-    lanes = jnp.concatenate([v[None], train])
-    factors = jnp.sum(lanes, axis=1) / jnp.sum(v) if per_sample else jnp.ones(len(lanes), v.dtype)
-    everything = jax.vmap(lambda v, factor: fit_grid(study, settings, v, factor))(lanes, factors)
+    train, test = jnp.concatenate([v[None], train]), jnp.concatenate([jnp.zeros_like(v)[None], test])
+    factors = jnp.sum(train, axis=1) / jnp.sum(v) if per_sample else jnp.ones(len(train), v.dtype)
     shift = jnp.zeros((n, 1), y.dtype) if study.offset is None else jnp.asarray(study.offset).reshape(n, -1)
 
-    def one(params, train, test):
+    def one(study, y, shift, train, factor, test):
+        fits = fit_grid(study, settings, train, factor)
         rows = jnp.argsort(test == 0)[:num_rows]  # those that are tested, and some of weight zero
         X = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], study.X)
 
@@ -221,7 +230,10 @@ def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows)
             eta = model(X).reshape(num_rows, -1) + shift[rows]
             return held_out(score, study.loss, y[rows], eta, train[rows], test[rows])
 
-        return jax.vmap(predict)(params)
+        return fits, jax.vmap(predict)(fits.params)
 
-    scores = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[1:], everything.params), train, test)
-    return everything, scores, jnp.sum(test, axis=1)
+    def every(shared, lanes):
+        return jax.vmap(lambda lane: one(*shared, *lane))(lanes)
+
+    fits, scores = share_lanes(every, (study, y, shift), (train, factors, test), devices)
+    return fits, scores[1:], jnp.sum(test[1:], axis=1)

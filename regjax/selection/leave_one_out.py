@@ -12,7 +12,7 @@ from regjax.core import linalg
 from regjax.core.checks import check_strength
 from regjax.core.implicit import with_derivative_of
 from regjax.core.lanes import map_lanes, sees_lanes, split_axes
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.models.linear import penalty_matrix
 from regjax.models.penalized import Fit, Gram, dual_left_out, fit_one, gram, over_targets, squares
 from regjax.models.problem import Centred, center, check_samples

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.factors import spectrum
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.penalties import Penalty
 from regjax.solvers.certificate import Problem
 from regjax.solvers.run import Outcome, run

@@ -8,8 +8,8 @@ from jax import Array, lax
 
 from regjax.core.implicit import with_derivative_of
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import cross, symmetric_product
 from regjax.core.loop import iterate
+from regjax.core.products import cross, symmetric_product
 from regjax.core.solution import relative
 from regjax.penalties import Box, Limited, NonNegative, Penalty
 from regjax.penalties.elementary import rounding

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from regjax.core.loop import iterate
 from regjax.penalties.elementary import soft
 from regjax.solvers.certificate import Columns, Moments
 from regjax.solvers.gathered import BATCH, Gathered
@@ -91,25 +92,21 @@ class Walk(NamedTuple):
 
     Attributes:
         lane: the next lane, int32.
-        trips: chunks solved so far, int32.
         stride: every how many lanes one is solved, int32.
         held: the working set.
         w, drift: (M,), where the next lane starts, as in `solve_lanes`.
         aim: the change of the level that `drift` is for.
         last: the solution of the lane before, an `Ends` of one.
-        stuck: whether columns are missing for which there is no room, or it takes too long to find them.
         coef, sweeps: (L + chunk, p), (L + chunk,), the results.
     """
 
     lane: Array
-    trips: Array
     stride: Array
     held: Gathered
     w: Array
     drift: Array
     aim: Array
     last: Ends
-    stuck: Array
     coef: Array
     sweeps: Array
 
@@ -186,22 +183,22 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
     zero = jnp.zeros((), X.dtype)
     walk = Walk(
         lane=jnp.int32(0),
-        trips=jnp.int32(0),
         stride=jnp.int32(1),
         held=held,
         w=jnp.where(held.used, start[held.index], 0),
         drift=jnp.zeros(held.index.size, X.dtype),
         aim=zero,
         last=Ends(*(a[None] for a in (jnp.zeros(p, X.dtype), data.moments, data.energy, zero))),  # not an end of any
-        stuck=jnp.any(needed & ~held.inside),
         coef=jnp.zeros((lanes + _SPAN, p), X.dtype),
         sweeps=jnp.zeros(lanes + _SPAN, jnp.int32),
     )
-    walk = lax.while_loop(
-        lambda walk: (walk.lane < lanes) & ~walk.stuck,
-        lambda walk: _advance(data, padded, level, walk, chunk, max_iter, judge if chunk == _CHUNK else None),
-        walk,
-    )
+
+    def advance(walk):
+        walk, stuck = _advance(data, padded, level, walk, chunk, max_iter, judge if chunk == _CHUNK else None)
+        return walk, jnp.where(stuck, jnp.inf, jnp.maximum(lanes - walk.lane, 0))  # the error: lanes to go
+
+    to_go = jnp.where(jnp.any(needed & ~held.inside), jnp.nan, lanes)
+    walk = iterate(advance, walk, tol=0, max_iter=100 + 10 * len(padded.l1), error=to_go, last=True).state
     solved = jnp.arange(lanes) < walk.lane
     coef = jnp.where(solved[:, None], walk.coef[:lanes], walk.held.spread(walk.w))
     return coef, walk.sweeps[:lanes], solved
@@ -209,8 +206,11 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
 
 def _advance(
     data: Data, padded: Strengths, level: Array, walk: Walk, chunk: int, max_iter: Any, judge: Judge | None
-) -> Walk:
-    """Solve a chunk of lanes, keep those that no column outside of the set disturbs, and enlarge the set."""
+) -> tuple[Walk, Array]:
+    """Solve a chunk of lanes, keep those that no column outside of the set disturbs, and enlarge the set.
+
+    Returns also whether it is stuck: columns are missing for which there is no room.
+    """
     stride, held = walk.stride, walk.held
     count = jnp.where(stride == 1, chunk, _SPAN // stride)
     posts = walk.lane + stride * jnp.arange(1, chunk + 2) - 1  # the lanes to solve, and the one after
@@ -244,7 +244,6 @@ def _advance(
 
     walk = walk._replace(
         lane=lane,
-        trips=walk.trips + 1,
         stride=jnp.where(good == count, longer, jnp.where(again, stride, jnp.maximum(stride // 2, 1))),
         w=jnp.concatenate([walk.w[None], w])[row],
         drift=jnp.where(again, 0, jnp.concatenate([walk.drift[None], drifts])[row]),
@@ -259,8 +258,7 @@ def _advance(
     ahead = padded.l1[walk.lane + jnp.where(walk.held.room >= 2 * BATCH, reach, walk.stride) - 1]
     rank = _rank(ends.pull[row], padded, jnp.minimum(l1[jnp.maximum(row - 1, 0)], ahead))
     larger = walk.held.with_best(data.rows, rank, 2 * BATCH + jnp.sum(walk.w != 0))
-    too_long = walk.trips > 100 + 10 * len(padded.l1)
-    return walk._replace(held=larger, stuck=again & (larger.live == walk.held.live) | too_long)
+    return walk._replace(held=larger), again & (larger.live == walk.held.live)
 
 
 def _read_off(ends: Ends, judge: Judge, lane: Array, stride: Array, count: Array, level: Array):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 from regjax.penalties import Group, LimitedBlocks, MultiTask, Penalty, PlusL2, SparseGroup
 from regjax.solvers.certificate import Problem
 from regjax.solvers.run import Outcome, run

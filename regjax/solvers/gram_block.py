@@ -16,6 +16,7 @@ from jax import Array, lax
 from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 
+from regjax.core.loop import iterate
 from regjax.penalties.elementary import soft
 
 _AT_ONCE = 4  # rows of a product
@@ -259,7 +260,7 @@ def settle(
     def off(w, c):
         return jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
 
-    def one_round(spot: Spot) -> Spot:
+    def one_round(spot: Spot) -> tuple[Spot, Array]:
         w, c = lax.cond(spot.narrowed, lambda w, c: (w, c), lambda w, c: sweep(block, penalty, w, c), spot.w, spot.c)
         w, c, drift, narrowed = newton(block, penalty, ahead, w, c)
         error, value = off(w, c), objective(w, c)
@@ -267,15 +268,14 @@ def settle(
         progress = narrowed | (error < 0.95 * spot.error) | (value < spot.value - 4 * eps * block.energy)
         sweeps = spot.sweeps + jnp.where(spot.narrowed, 0, 1)
         least, stale = jnp.minimum(error, spot.error), jnp.where(progress, 0, spot.stale + 1)
-        return Spot(w, c, drift, narrowed, sweeps, jnp.minimum(value, spot.value), least, stale)
-
-    def unfinished(spot: Spot) -> Array:
-        return (spot.error > enough) & (spot.stale < 10) & (spot.sweeps < max_iter)
+        spot = Spot(w, c, drift, narrowed, sweeps, jnp.minimum(value, spot.value), least, stale)
+        return spot, jnp.where((stale >= 10) | (sweeps >= max_iter), infinity, least)
 
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
     enough = jnp.maximum(max(8 * eps, 1e-13) * block.scale, goal * off(w, c))
     start = Spot(w, c, jnp.zeros_like(w), jnp.array(near), zero, infinity, infinity, zero)
-    return lax.while_loop(unfinished, one_round, start)
+    rounds = jnp.iinfo(jnp.int32).max  # those without a sweep, each with a smaller support, are not limited
+    return iterate(one_round, start, tol=enough, max_iter=rounds, last=True).state
 
 
 def predict(penalty: Strengths, w: Array, drift: Array) -> Array:

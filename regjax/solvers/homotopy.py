@@ -14,6 +14,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from regjax.core.loop import iterate
+
 _KNOTS_PER_COLUMN = 4  # capacity; 1 to 2 are usual, and a path with more is left to other solvers
 
 
@@ -163,17 +165,15 @@ def _trace(G: Array, c: Array, factors: Array, end: Array) -> _Path:
     )
 
     # The pivot is carried over from the last step, so that XLA can update the tableau in place, without a copy.
-    def body(carry):
+    def advance(carry):
         tableau, path, pivot = carry
         tableau = _sweep(tableau, pivot, factors)
-        return tableau, *_next_knot(tableau, path, factors, floor, end)
+        path, pivot = _next_knot(tableau, path, factors, floor, end)
+        return (tableau, path, pivot), path.lam - end
 
-    def unfinished(carry):
-        path = carry[1]
-        return (path.lam > end) & (path.count < capacity)
-
-    start = (tableau, *_next_knot(tableau, path, factors, floor, end))
-    return lax.while_loop(unfinished, body, start)[1]
+    path, pivot = _next_knot(tableau, path, factors, floor, end)
+    start, to_go = (tableau, path, pivot), path.lam - end
+    return iterate(advance, start, tol=0, max_iter=capacity - 1, error=to_go, last=True).state[1]
 
 
 class HomotopyPath(NamedTuple):

@@ -5,8 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.linalg import cross, solve_shifted
+from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
+from regjax.core.products import cross
 from regjax.core.solution import Status
 from regjax.penalties import Penalty
 from regjax.penalties.separable import Separable

@@ -9,8 +9,9 @@ from jax import Array, lax
 
 from regjax.core.factors import Factor, Rows, factorize
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import apply_factor, weighted_moments
+from regjax.core.linalg import apply_factor
 from regjax.core.loop import iterate
+from regjax.core.products import weighted_moments
 from regjax.core.solution import Status, succeeded
 from regjax.penalties import L2, Penalty, Tikhonov, Zero
 from regjax.solvers.manifold import polish_point

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import cross
 from regjax.core.loop import iterate
+from regjax.core.products import cross
 from regjax.penalties import Penalty
 from regjax.penalties.separable import Separable
 from regjax.solvers.certificate import Certificate, Problem, certify

@@ -6,8 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.linalg import cross
 from regjax.core.loop import iterate
+from regjax.core.products import cross
 from regjax.penalties import Penalty
 from regjax.solvers.certificate import Problem
 from regjax.solvers.run import Outcome, run

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.krylov import conjugate_gradients
-from regjax.core.linalg import cross
 from regjax.core.loop import iterate
+from regjax.core.products import cross
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
 from regjax.penalties.separable import Separable

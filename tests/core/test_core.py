@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import regjax
 from regjax import Solution, Status
 from regjax.core import doubled
 from regjax.core.implicit import implicit_solution
-from regjax.core.lanes import map_lanes, sees_lanes
+from regjax.core.lanes import in_any_lane, map_lanes, sees_lanes
 from regjax.core.loop import iterate
 from regjax.core.tree import broadcast_strengths, ravel_design
 from tests.problems import assert_close
@@ -203,3 +204,15 @@ def test_trees_of_different_classes_differ():
     structures = [jax.tree.structure(2.0 * kind) for kind in kinds]
     assert len({str(s) for s in structures}) == 3
     assert all((a == b) == (i == j) for i, a in enumerate(structures) for j, b in enumerate(structures))
+
+
+def test_a_flag_of_any_lane_lets_a_branch_be_skipped():
+    """`lax.cond` on a flag of its own in every lane would compute both branches for all of them."""
+
+    def costly_where_needed(x):
+        return lax.cond(in_any_lane(x > 2), lambda: jnp.sin(x), lambda: x)
+
+    batched = jax.vmap(jax.vmap(costly_where_needed))
+    assert " cond[" in str(jax.make_jaxpr(batched)(jnp.ones((2, 3))))
+    assert_close(batched(jnp.array([[0.0, 1.0], [2.0, 0.5]])), jnp.array([[0.0, 1.0], [2.0, 0.5]]))
+    assert_close(batched(jnp.array([[0.0, 3.0]])), jnp.sin(jnp.array([[0.0, 3.0]])))

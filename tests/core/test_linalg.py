@@ -176,7 +176,7 @@ _BUSY_POOL = """
 import jax, jax.numpy as jnp, numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec as P
-from regjax.core.linalg import cross
+from regjax.core.products import cross
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_enable_x64", True)
@@ -185,11 +185,15 @@ A, B = rng.normal(size=(500, 2000)), rng.normal(size=(8, 500, 60))
 
 def product(B):  # after steps whose halves wait in the pool's queue of 1024 tasks for a thread that is free
     work = lax.fori_loop(0, 600, lambda i, w: w / 2 + 1, jnp.full(70000, B[0, 0]))
-    return cross(A, B + jnp.where(work.max() > 3, work.max(), 0))
+    B = B + jnp.where(work.max() > 3, work.max(), 0)
+    return jnp.concatenate([cross(A, B), cross(B, A).T, cross(A, A * B[0, 0])[:, :60]])
 
 mesh = Mesh(np.array(jax.devices()), ("device",))
 products = jax.shard_map(lambda B: lax.map(product, B), mesh=mesh, in_specs=P("device"), out_specs=P("device"))
-print(np.max(np.abs(jax.jit(products)(B) - np.einsum("ni,lnt->lit", A, B))))
+one, other, gram = jnp.split(jax.jit(products)(B), 3, axis=1)
+expected = np.einsum("ni,lnt->lit", A, B)
+square = B[:, :1, :1] * (A.T @ A)[:, :60]
+print(max(np.max(np.abs(one - expected)), np.max(np.abs(other - expected)), np.max(np.abs(gram - square))))
 """
 
 

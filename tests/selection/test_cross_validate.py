@@ -1,5 +1,9 @@
 """Cross-validation against cv.glmnet, separate fits and exact leave-one-out."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -184,3 +188,38 @@ def test_bad_arguments(arguments, words):
     X, y = small()
     with pytest.raises(ValueError, match=words):
         regjax.cross_validate(X, y, Squared(), L1(jnp.array([1.0])), **arguments)
+
+
+_TWO_DEVICES = """
+import jax, numpy as np, regjax
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_enable_x64", True)
+data = regjax.data.diabetes()
+penalties = regjax.penalties.L1(np.geomspace(400.0, 4.0, 5))
+alone, shared = (
+    regjax.cross_validate(data.X, data.y, regjax.losses.Squared(), penalties, folds=4, devices=devices)
+    for devices in (None, jax.devices())
+)
+assert shared.fits.status.shape == (4, 5) and bool(shared.converged)
+assert shared.mean.devices() == {jax.devices()[0]}
+print(max(np.max(np.abs(a - b)) for a, b in zip(jax.tree.leaves(alone.fits), jax.tree.leaves(shared.fits))))
+print(np.max(np.abs(alone.scores / shared.scores - 1)))
+"""
+
+
+@pytest.mark.once
+def test_folds_are_shared_between_devices():
+    """Five lanes on two devices: the same fits and scores as on one."""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", _TWO_DEVICES]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=240).stdout
+    assert all(float(line) < 1e-9 for line in out.split())
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("devices", [[], "cpu", ["cpu"], 2])
+def test_devices_are_devices(devices):
+    data = regjax.data.diabetes()
+    with pytest.raises(ValueError, match="devices must be a sequence"):
+        regjax.cross_validate(data.X, data.y, Squared(), L1(jnp.ones(2)), folds=3, devices=devices)
