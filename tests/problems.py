@@ -142,6 +142,39 @@ MODELS = {
         lambda X, y, lam, v: _solution(regjax.huber_regression(X, y, 0.9, regjax.penalties.L2(lam), weights=v)),
         shapes=("tall",),
     ),
+    "poisson lasso": Model(
+        lambda X, y, lam, v: _solution(
+            regjax.poisson_regression(X, jnp.exp(0.3 * y), regjax.penalties.L1(lam), weights=v)
+        ),
+        shapes=("tall",),
+    ),
+    "gamma ridge": Model(
+        lambda X, y, lam, v: _solution(
+            regjax.gamma_regression(X, jnp.exp(0.3 * y), regjax.penalties.L2(lam), link="log", weights=v)
+        ),
+        shapes=("tall",),
+    ),
+    "multinomial ridge": Model(
+        lambda X, y, lam, v: _solution(
+            regjax.fit(
+                X, jax.nn.softmax(_two_targets(y)), regjax.losses.Multinomial(), regjax.penalties.L2(lam), weights=v
+            )
+        ),
+        shapes=("tall",),
+    ),
+    "cox ridge": Model(
+        lambda X, y, lam, v: (lambda s: (s.params.coef, s.objective))(
+            regjax.cox_regression(X, jnp.exp(y), y > 0, regjax.penalties.L2(lam), ties="breslow", weights=v)
+        ),
+        shapes=("tall",),
+    ),
+    "lp ridge": Model(
+        lambda X, y, lam, v: _solution(regjax.lp_regression(X, y, 1.5, regjax.penalties.L2(lam), weights=v)),
+        shapes=("tall",),
+    ),
+    "quantile": Model(
+        lambda X, y, lam, v: _solution(regjax.quantile_regression(X, y, 0.3 / (1 + lam), weights=v)), shapes=("tall",)
+    ),
     "condition_number": Model(lambda X, y, lam, v: regjax.condition_number(X, lam, weights=v), shapes=("tall",)),
     "gp": Model(
         lambda X, y, lam, v: _process(regjax.gp(1.5 * regjax.kernels.RBF(2.0), X, y, lam, mean=0.1, weights=v), X)
@@ -230,6 +263,7 @@ RELATIVES = (
     "multi_kernel_ridge", "kernel_gcv", "kernel_ridge by cg", "lasso_ball", "sparse_group_lasso", "multitask_lasso",
     "nonnegative_least_squares", "adaptive_lasso", "relaxed_lasso", "lasso_path", "logistic lasso", "huber ridge",
     "elastic_net within limits", "nadaraya_watson_loo", "ridge without intercept", "loo_score", "gcv", "max_step",
-    "sgd", "kernel_fit", "kernel_gradient_descent",
+    "sgd", "kernel_fit", "kernel_gradient_descent", "poisson lasso", "gamma ridge", "multinomial ridge", "cox ridge",
+    "lp ridge", "quantile",
 )  # fmt: skip
 CASES = ONE + [(name, shape) for name in BOTH for shape in MODELS[name].shapes if (name, shape) not in ONE]

@@ -197,7 +197,7 @@ def scale_of(f):
     return 1 + np.max(np.abs(f["u"] * f["z"]).sum((1, 2)))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @rows
 def test_prox_is_not_bettered(name):
     """No point around the prox, of many kinds, has a lower objective."""
@@ -239,6 +239,7 @@ def test_separable_prox_and_conjugate_equal_brute_force(name):
         assert_close(found, brute, f64=1e-3, f32=1e-3, scale=1 + np.abs(brute).max())
 
 
+@pytest.mark.sample(2)
 @convex_rows
 def test_envelope_has_the_moreau_gradient(name):
     """The derivative of min over u of P(u) + ‖u − x‖²/(2 step) is (x − prox)/step."""

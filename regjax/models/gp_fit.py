@@ -132,6 +132,7 @@ def gp_fit(
         jax.random.key(0) if key is None else key,
     )  # fmt: skip
     chosen, starts, best = result
+    valid = jnp.all(jnp.isfinite(layout.pack(tree)))  # what is searched in logarithms is positive
     chosen_mean = None if mean is None else chosen["mean"]
     process = gp(chosen["kernel"], samples.X, samples.per_target(samples.Y), chosen["noise"], mean=chosen_mean,
                  weights=samples.weights)  # fmt: skip
@@ -139,7 +140,7 @@ def gp_fit(
     status = jnp.where(succeeded(status) & ~succeeded(process.status), process.status, status)
     return ProcessSolution(
         params=process,
-        status=status.astype(jnp.int32),
+        status=jnp.where(valid, status, Status.INVALID).astype(jnp.int32),
         num_iter=jnp.sum(starts.num_iter + starts.num_screening, dtype=jnp.int32),
         residual=jnp.take(starts.residual, best),
         gap=jnp.full((), jnp.nan, dtype),

@@ -14,7 +14,11 @@ rng = np.random.default_rng(0)
 X = jnp.asarray(rng.uniform(size=(30, 2)))
 y = jnp.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * jnp.asarray(rng.normal(size=30))
 KERNEL = 1.0 * kernels.RBF(jnp.ones(2))
-FIT = jax.jit(lambda X, y: regjax.gp_fit(KERNEL, X, y, 0.1, restarts=4))
+_COMPILED = jax.jit(lambda X, y, noise: regjax.gp_fit(KERNEL, X, y, noise, restarts=4))
+
+
+def FIT(X, y, noise=0.1):
+    return _COMPILED(X, y, noise)
 
 
 def test_rosenbrock_within_and_without_bounds():
@@ -111,9 +115,10 @@ def test_a_race_loses_nothing_where_the_signal_is_weak():
 
     def reached(race):
         def fit(X, y):
-            return regjax.gp_fit(1.0 * kernels.RBF(jnp.ones(4)), X, y, 0.1, race=race)
+            found = regjax.gp_fit(1.0 * kernels.RBF(jnp.ones(4)), X, y, 0.1, race=race)
+            return found.objective, found.num_iter
 
-        return jax.jit(jax.vmap(lambda X, y: (fit(X, y).objective, fit(X, y).num_iter)))(points, targets)
+        return jax.jit(jax.vmap(fit))(points, targets)
 
     (raced, cost), (followed, dearer) = reached(True), reached(False)
     assert float(jnp.max(raced - followed)) <= 1e-3
@@ -156,6 +161,12 @@ def test_fits_compile_once_and_export():
     assert not compiled
     exported = jax.export.export(FIT, platforms=("cuda", "tpu"))(X, y)
     assert exported.platforms == ("cuda", "tpu")
+
+
+def test_a_start_outside_of_the_domain_is_invalid_inside_jit():
+    with pytest.raises(ValueError, match="positive value"):
+        regjax.gp_fit(KERNEL, X, y, 0.0)
+    assert int(FIT(X, y, 0.0).status) == Status.INVALID
 
 
 def test_failures_have_their_status():

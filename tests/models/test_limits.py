@@ -143,7 +143,7 @@ def test_squares_within_limits(name):
 
 @pytest.mark.sample(4)
 @pytest.mark.x64
-@pytest.mark.parametrize("name", [*reversed(CASES)])  # another one runs by default
+@pytest.mark.parametrize("name", ["l2 ball", "l1 ball", "slope", "total variation"])  # another one runs by default
 def test_logistic_within_limits(name):
     check(name, Logistic(), (Y > 0).astype(Y.dtype), lambda y, eta: 1 / (1 + np.exp(-eta)) - y)
 
