@@ -543,6 +543,13 @@ def test_integers_and_halves_are_cast(fit, dtype):
     assert_close(leaves[0], others[0], f64=1e-4)
 
 
+@pytest.mark.x64
+def test_labels_do_not_raise_the_precision():
+    single, event = X.astype(jnp.float32), y > 0
+    assert regjax.ridge(single, event, 1.0).params.coef.dtype == jnp.float32
+    assert regjax.cox_regression(single, single[:, 0], event, regjax.penalties.L2(1.0)).objective.dtype == jnp.float32
+
+
 def test_targets_as_a_column_are_not_broadcast():
     fit = regjax.ridge(X, y[:, None], 0.5)
     assert fit.params.coef.shape == (3, 1)

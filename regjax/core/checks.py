@@ -15,8 +15,11 @@ def is_concrete(*arrays: Any) -> bool:
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays))
 
 
-def as_float_array(name: str, value: Any) -> Array:
-    """`value` as an array of floats; integers and booleans are cast, half precision is raised to single."""
+def as_float_array(name: str, value: Any, whole: Any = None) -> Array:
+    """`value` as an array of floats; half precision is raised to single.
+
+    Integers and booleans are cast to the dtype `whole`, the default one for floats if None.
+    """
     if not isinstance(value, jax.Array):
         try:
             value = np.asarray(value)
@@ -28,7 +31,7 @@ def as_float_array(name: str, value: Any) -> Array:
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise ValueError(f"{name} has dtype {array.dtype}: it takes real numbers")
     if not jnp.issubdtype(array.dtype, jnp.floating):
-        array = array.astype(jnp.result_type(float))
+        array = array.astype(jnp.result_type(float) if whole is None else whole)
     if array.dtype.itemsize < 4:
         array = array.astype(jnp.float32)
     return array

@@ -122,7 +122,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         again = vertex(quantile_program(task, penalty), outcome.coef.ravel())
         point = with_derivative_of(outcome.coef, again.reshape(outcome.coef.shape))
     objective = task.objective(penalty, point)
-    b = task.one * point[0] - data.mean_x @ point[1:]
+    b = task.loss.visible(task.one * point[0] - data.mean_x @ point[1:])  # no penalty charges what it does not see
     if small:  # the same without a pass over X, which is then only for derivatives
         b, objective = with_derivative_of(known_b, b), with_derivative_of(known_objective, objective)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()

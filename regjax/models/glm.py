@@ -234,7 +234,8 @@ def cox_regression(
     References:
         Cox, Regression models and life tables, JRSS B 34 (1972).
     """
-    time, event = as_float_array("time", time), as_float_array("event", event)
+    time = as_float_array("time", time)
+    event = as_float_array("event", event).astype(time.dtype)
     for name, array in (("time", time), ("event", event)):
         if array.ndim != 1 or len(array) != len(time):
             raise ValueError(f"{name} has shape {array.shape}: it takes one number per sample, (n,)")

@@ -65,7 +65,7 @@ class Samples(NamedTuple):
 def check_samples(X: Any, y: Any, weights: Any = None) -> Samples:
     """Check the data of a fit; raises `ValueError` with the argument's name."""
     matrix, structure = ravel_design(X)
-    target = as_float_array("y", y)
+    target = as_float_array("y", y, matrix.dtype)  # labels do not raise the precision of X
     if target.ndim not in (1, 2):
         raise ValueError(f"y has shape {target.shape}: it takes (n,) or (n, t)")
     n, p = matrix.shape
