@@ -287,6 +287,7 @@ def test_inside_jit_the_lane_gets_its_status():
         regjax.check(lanes)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["ols", "ridge", "tikhonov", "ridge_ball", "gradient_descent"])
 def test_constant_and_zero_columns_have_coefficient_zero(name):
     constant = X.at[:, 1].set(7.3)
@@ -295,6 +296,7 @@ def test_constant_and_zero_columns_have_coefficient_zero(name):
     assert float(FITS[name](zero, y, intercept=False).params.coef[1]) == 0.0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["huber", "robust"])
 def test_a_constant_column_is_left_to_the_intercept(name):

@@ -115,6 +115,7 @@ def test_no_noise_is_so_large_that_it_is_likely():
     assert likelihood(jnp.ones(10).at[2].set(0.0)) == -jnp.inf
 
 
+@pytest.mark.once
 def test_risks_far_below_others_count_in_a_cox_regression():
     """The last sample is alone in its risk set, whatever its risk is: it adds nothing."""
     rng = np.random.default_rng(0)
@@ -304,6 +305,7 @@ def test_squares_of_the_target_that_underflow_are_flagged():
     assert bool(regjax.lasso(X, 0 * y + 3, 1e-3).converged)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", [{"lower": 0.0}, {"penalty": NonNegative()}], ids=["limits", "penalty"])
 def test_separation_within_one_sided_limits_is_named(how):
     X, _, _ = problem(40, 2, seed=3)

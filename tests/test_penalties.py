@@ -257,6 +257,7 @@ def test_envelope_has_the_moreau_gradient(name):
     assert_close(finite, inner(f["z"], along), f64=1e-6, f32=1e-3, scale=size)
 
 
+@pytest.mark.sample(2)
 @convex_rows
 def test_prox_pairs_have_no_slack(name):
     f = pairs(name)
@@ -400,6 +401,7 @@ def test_a_new_strength_does_not_compile(name):
     assert len(traces) == 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @rows_where(lambda row: row.per_column and not row.once)
 def test_targets_are_separate(name):
@@ -660,6 +662,7 @@ def test_slope_dual_norm_equals_a_linear_program():
     assert_close(Slope(lams).dual_norm(jnp.asarray(z)), -best.fun, f64=1e-9)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["SparseGroup", "Slope", "Limited Slope", "TotalVariation", "Limited TotalVariation"])
 def test_large_sizes(name):
     """Batches of 2000 coefficients: pairs from the prox keep their slack and distance at rounding."""

@@ -170,7 +170,10 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
         outcome = minimize(data.scaled_x, data.scaled_y, penalty, scaled, solver=solver, tol=tol, max_iter=max_iter)
     theta = (data.X, data.Y, data.weights, penalty)
     coef = implicit_solution(_stationarity, _solve_on_manifold, outcome.coef, theta, None)
-    objective = squares(data, data.Y - data.X @ coef).sum() / 2 + penalty.value(coef)
+    # from the arrays that the solver had: without their roots of the weights only for derivatives
+    half_squares = jnp.sum((data.scaled_y - data.scaled_x @ coef) ** 2) / 2
+    half_squares = with_derivative_of(half_squares, squares(data, data.Y - data.X @ coef).sum() / 2)
+    objective = half_squares + penalty.value(coef)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     status = worst(jnp.atleast_1d(outcome.status))
     lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow

@@ -58,6 +58,7 @@ def test_nist_coefficients(name):
     assert int(solution.status) == Status.CONVERGED
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", PEERS)
 def test_nist_standard_errors(name):

@@ -63,7 +63,7 @@ PAIRS = {
 F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", PAIRS)
 def test_optimality_recomputed(name):
     """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
@@ -307,7 +307,7 @@ def test_derivatives_of_solutions(which):
     assert_close(forward, (up - down) / (2 * h), f64=1e-6)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("loss", [losses.Huber(0.8), losses.Squared()])
 @pytest.mark.parametrize("make", [L2Ball, L1Ball, lambda r: Box(-r / 2, r)])

@@ -148,6 +148,7 @@ LOWER = np.array([-np.inf, -0.25, -1.0, -0.5, -0.1, 0.0, 0.0])
 UPPER = np.array([np.inf, 0.1875, np.inf, 0.5, 0.3125, 0.0, 2.0])
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_a_standardised_fit_and_its_gap():
     """Objective and duality gap of the scaled columns by hand, at the solution and away from it; derivatives."""

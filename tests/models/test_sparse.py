@@ -48,7 +48,7 @@ def test_gap_is_true(size):
     assert np.max(np.abs(true - fits.gap)) <= tolerance(1e-10, 1e-5)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @sizes
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 def test_solvers_agree_on_the_elastic_net(size, solver):

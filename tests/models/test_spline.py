@@ -12,7 +12,7 @@ MGCV = reference("mgcv_reference.json")
 MCYCLE = table("mcycle.csv")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", CASES)
 def test_equals_the_exact_smoothing_spline(name):
