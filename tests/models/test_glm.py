@@ -63,7 +63,7 @@ PAIRS = {
 F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", PAIRS)
 def test_optimality_recomputed(name):
     """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
