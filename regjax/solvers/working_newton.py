@@ -44,7 +44,8 @@ _SOON = 0.8  # and in one of the next: a batch of columns costs no more than one
 _EXACT = 0.01  # part of what a step corrects that it may leave: the next has a better model to correct it with
 _TILE = 16  # columns of one product: their copy stays in cache
 _FAR = 0.1  # relative gap from which on a point is no start for others
-_SMALL = 8_000_000  # entries, all of which are multiplied in the time that it takes to copy some
+_SMALL = 8_000_000  # entries, of which the first of these numbers of columns, or all, are multiplied at once,
+_FIRST = (64, 128, 256)  # whichever is enough
 
 
 class Hessian(NamedTuple):
@@ -276,7 +277,13 @@ def _products(held: Gathered, values: Array) -> Array:
     """The inner products (M,) of the columns in use with values (n,); 0 in empty slots."""
     slots = held.index.size
     if held.columns.size <= _SMALL:
-        return jnp.where(held.used, held.columns @ values, 0)
+        sizes = [size for size in _FIRST if size < slots] + [slots]
+
+        def of_first(size):
+            return lambda columns: jnp.zeros(slots, values.dtype).at[:size].set(columns[:size] @ values)
+
+        enough = jnp.searchsorted(jnp.array(sizes), held.live)
+        return jnp.where(held.used, lax.switch(enough, [of_first(size) for size in sizes], held.columns), 0)
     tile = min(_TILE, slots)
 
     def put(i, products):
