@@ -14,14 +14,15 @@ _BLOCK = 2**19  # entries of a matrix that a core's cache can hold
 
 def cross(A: Array, B: Array) -> Array:
     """AᵀB for A (n, p) and B (n, t); XLA's CPU backend computes `A.T @ B` many times slower where t is 1."""
-    if not computes_on_cpu():
+    wide = B.shape[1] >= A.shape[1]
+    if not computes_on_cpu() or (wide and A.dtype == jnp.float32 and jax.device_count() == 1):
         return jnp.einsum("ni,nt->it", A, B)
     # Of the narrower matrix a transposed copy, behind a barrier so that XLA does not turn it back into a contraction of
     # first axes. Its CPU backend leaves that to Eigen, which packs one block of A over another, and is wrong, where a
     # task that it queues is run at once: so it is when the pool's queue is full, after a thousand parallel steps of as
     # many programs (on other devices or threads) as the pool has threads. The other kernel is no slower, and up to 4
-    # times as fast for few columns.
-    if B.shape[1] >= A.shape[1]:
+    # times as fast for few columns; but its sums have up to 7 times the rounding, which float32 cannot spare.
+    if wide:
         return lax.optimization_barrier(A.T) @ B
     return lax.optimization_barrier(lax.optimization_barrier(B.T) @ A).T
 
