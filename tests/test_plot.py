@@ -105,6 +105,36 @@ def test_learning_curve_is_the_mean_over_repeats():
     assert ax.get_xscale() == "log"
 
 
+def test_results_bring_their_own_axes_bands_and_words():
+    """Every function takes what the library returns, with nothing else."""
+    loo = regjax.LeaveOneOut(
+        SCORES, SCORES.mean(1), SCORES.std(1), jnp.int32(3), jnp.int32(2), None, None, regjax.penalties.L1Ball(LAMS)
+    )
+    ax = plot.plot_leave_one_out(loo)
+    np.testing.assert_allclose(curve(ax, "mean over samples").get_ydata(), SCORES.mean(1)[::-1])
+    assert verticals(ax) == [LAMS[3], LAMS[2]]
+    assert ax.get_xlabel() == "radius"
+    assert curve(ax, "best: radius = ")
+    parts = regjax.BiasVariance(LAMS, 1 / LAMS, 0.5, LAMS + 1 / LAMS + 0.5, 0 * LAMS, {"lam": LAMS}, None)
+    ax = plot.plot_bias_variance(parts)
+    np.testing.assert_allclose(curve(ax, "expected").get_ydata(), parts.mse[::-1])
+    sizes, error = np.array([10, 20, 30]), np.array([3.0, 2.0, 1.9])
+    learning = regjax.LearningCurve(sizes, error / 2, error, error / 10, error / 5, error + 9, None)
+    ax = plot.plot_learning_curve(learning)
+    np.testing.assert_allclose(curve(ax, "validation").get_ydata(), error)
+    np.testing.assert_allclose(curve(ax, "error of the null").get_ydata(), error + 9)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([band.min(), band.max()], [0.8 * 1.9, 1.2 * 3.0])
+    assert ax.get_title(loc="left") == "Learning curve: balanced"
+    grid = regjax.penalties.ElasticNet(1.0, LAMS[:3])
+    ax = plot.plot_learning_curve(
+        regjax.ValidationCurve(grid, error, error, error / 10, error / 5, jnp.array(2.0), None)
+    )
+    np.testing.assert_allclose(curve(ax, "training").get_xdata(), LAMS[:3][::-1])
+    assert ax.get_title(loc="left") == "Validation curve: underfit"
+    assert ax.get_xlabel() == "penalty strength λ"
+
+
 def test_gp_draws_mean_band_samples_and_data():
     x = jnp.linspace(0, 3, 6)
     process = regjax.gp(regjax.kernels.RBF(1.0), x[:, None], jnp.sin(x), 0.01)
