@@ -45,15 +45,18 @@ def test_path_draws_every_coefficient_over_a_logarithmic_axis():
     assert verticals(ax) == [3.0]
 
 
-def test_names_beside_lines_do_not_overlap():
+@pytest.mark.parametrize("grid", [LAMS, 1 / LAMS], ids=["strengths", "radii"])
+def test_names_beside_lines_do_not_overlap(grid):
     names = ["first", "second", "third", "fourth", "fifth"]
-    ax = plot.plot_path(COEFS, LAMS, names=names)
+    ax = plot.plot_path(COEFS, grid, names=names)
     ax.figure.canvas.draw()
     boxes = [matplotlib.text.Text.get_window_extent(text) for text in ax.texts]  # without the line to the curve
     assert sorted(text.get_text() for text in ax.texts) == sorted(names)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     frame = ax.get_window_extent()
     assert all(frame.x0 <= box.x0 and frame.y0 <= box.y0 and box.y1 <= frame.y1 for box in boxes)
+    end = ax.transData.transform((grid[-1], 0))[0]  # where the coefficients are largest
+    assert all(box.x1 < end if grid is LAMS else end < box.x0 <= box.x1 <= frame.x1 for box in boxes)
 
 
 def test_a_solution_brings_its_grid_and_the_names_of_its_tree():

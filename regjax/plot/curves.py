@@ -63,12 +63,15 @@ def plot_path(
 
 
 def _name_lines(ax: Any, lams: np.ndarray, coefs: np.ndarray, names: Sequence[str]) -> None:
-    """Write names to the left of where the lines start, moved apart where they would overlap."""
-    largest = np.argsort(-np.abs(coefs[0]))[:LABELLED]
-    order = largest[np.argsort(coefs[0][largest])]
+    """Write names beside the end where the lines are farther apart, moved apart where they would overlap."""
+    left = np.abs(coefs[0]).sum() >= np.abs(coefs[-1]).sum()
+    end, outward = (0, -1) if left else (-1, 1)
+    ends = coefs[end].astype(float)
+    largest = np.argsort(-np.abs(ends))[:LABELLED]
+    order = largest[np.argsort(ends[largest])]
     low, high = ax.get_ylim()
     gap = 0.06 * (high - low)
-    places = coefs[0][order].astype(float)
+    places = ends[order]
     for _ in range(200):  # push overlapping neighbours apart
         overlap = gap - np.diff(places)
         if np.all(overlap <= 1e-9 * gap):
@@ -81,12 +84,13 @@ def _name_lines(ax: Any, lams: np.ndarray, coefs: np.ndarray, names: Sequence[st
     room = 0.02 * np.ptp(x)
     back = np.exp if logarithmic else float
     width = 0.022 * max(len(str(names[j])) for j in order) + 0.06
-    ax.set_xlim(left=back(x[0] - width * np.ptp(x)))
+    ax.set_xlim(**{"left" if left else "right": back(x[end] + outward * width * np.ptp(x))})
     ax.set_ylim(min(low, places[0] - gap), max(high, places[-1] + gap))
     for j, place in zip(order, places, strict=True):
         ax.annotate(
-            str(names[j]), (lams[0], coefs[0][j]), (back(x[0] - 2 * room), place), ha="right", va="center", fontsize=11,
-            color=COLOURS[j % 7], arrowprops={"arrowstyle": "-", "color": COLOURS[j % 7], "linewidth": 0.7},
+            str(names[j]), (lams[end], ends[j]), (back(x[end] + outward * 2 * room), place),
+            ha="right" if left else "left", va="center", fontsize=11, color=COLOURS[j % 7],
+            arrowprops={"arrowstyle": "-", "color": COLOURS[j % 7], "linewidth": 0.7},
         )  # fmt: skip
 
 
