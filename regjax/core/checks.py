@@ -15,11 +15,6 @@ def is_concrete(*arrays: Any) -> bool:
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays))
 
 
-def as_array(value: Any) -> Any:
-    """`value` as an array, of numpy if it is not one yet; None stays."""
-    return value if value is None or isinstance(value, jax.Array) else np.asarray(value)
-
-
 def as_float_array(name: str, value: Any) -> Array:
     """`value` as an array of floats; integers and booleans are cast, half precision is raised to single."""
     if not isinstance(value, jax.Array):
@@ -46,6 +41,11 @@ def require(predicate: Callable[..., Any], *arrays: Any, message: str) -> None:
     with jax.ensure_compile_time_eval():  # also for constants inside jit
         if not bool(predicate(*arrays)):
             raise ValueError(message)
+
+
+def as_array(value: Any) -> Any:
+    """`value` as an array, of numpy if it is not one yet; None stays."""
+    return value if value is None or isinstance(value, jax.Array) else np.asarray(value)
 
 
 def check_lengths(name: str, parts: Sequence[Any]) -> int:
