@@ -1,6 +1,7 @@
 """The command line: `python -m regjax`, or the script `regjax`."""
 
 import argparse
+import io
 import os
 import sys
 from importlib.metadata import entry_points
@@ -14,6 +15,9 @@ from regjax.command.table import BadTable
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and run; 0, or 2 with a sentence on stderr if the arguments or the table are bad."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without λ and ± shows ? in their place
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     options = _parser().parse_args(arguments)
     jax.config.update("jax_enable_x64", True)
     if not entry_points(group="jax_plugins"):  # on CPU compiling takes longer than fitting: leave out optimizations

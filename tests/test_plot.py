@@ -45,15 +45,18 @@ def test_path_draws_every_coefficient_over_a_logarithmic_axis():
     assert verticals(ax) == [3.0]
 
 
-def test_names_beside_lines_do_not_overlap():
+@pytest.mark.parametrize("grid", [LAMS, 1 / LAMS], ids=["strengths", "radii"])
+def test_names_beside_lines_do_not_overlap(grid):
     names = ["first", "second", "third", "fourth", "fifth"]
-    ax = plot.plot_path(COEFS, LAMS, names=names)
+    ax = plot.plot_path(COEFS, grid, names=names)
     ax.figure.canvas.draw()
     boxes = [matplotlib.text.Text.get_window_extent(text) for text in ax.texts]  # without the line to the curve
     assert sorted(text.get_text() for text in ax.texts) == sorted(names)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     frame = ax.get_window_extent()
     assert all(frame.x0 <= box.x0 and frame.y0 <= box.y0 and box.y1 <= frame.y1 for box in boxes)
+    end = ax.transData.transform((grid[-1], 0))[0]  # where the coefficients are largest
+    assert all(box.x1 < end if grid is LAMS else end < box.x0 <= box.x1 <= frame.x1 for box in boxes)
 
 
 def test_a_solution_brings_its_grid_and_the_names_of_its_tree():
@@ -103,6 +106,36 @@ def test_learning_curve_is_the_mean_over_repeats():
     np.testing.assert_allclose(curve(ax, "training").get_ydata(), repeats.mean(1))
     np.testing.assert_allclose(curve(ax, "validation").get_ydata(), repeats[:, 0])
     assert ax.get_xscale() == "log"
+
+
+def test_results_bring_their_own_axes_bands_and_words():
+    """Every function takes what the library returns, with nothing else."""
+    loo = regjax.LeaveOneOut(
+        SCORES, SCORES.mean(1), SCORES.std(1), jnp.int32(3), jnp.int32(2), None, None, regjax.penalties.L1Ball(LAMS)
+    )
+    ax = plot.plot_leave_one_out(loo)
+    np.testing.assert_allclose(curve(ax, "mean over samples").get_ydata(), SCORES.mean(1)[::-1])
+    assert verticals(ax) == [LAMS[3], LAMS[2]]
+    assert ax.get_xlabel() == "radius"
+    assert curve(ax, "best: radius = ")
+    parts = regjax.BiasVariance(LAMS, 1 / LAMS, 0.5, LAMS + 1 / LAMS + 0.5, 0 * LAMS, {"lam": LAMS}, None)
+    ax = plot.plot_bias_variance(parts)
+    np.testing.assert_allclose(curve(ax, "expected").get_ydata(), parts.mse[::-1])
+    sizes, error = np.array([10, 20, 30]), np.array([3.0, 2.0, 1.9])
+    learning = regjax.LearningCurve(sizes, error / 2, error, error / 10, error / 5, error + 9, None)
+    ax = plot.plot_learning_curve(learning)
+    np.testing.assert_allclose(curve(ax, "validation").get_ydata(), error)
+    np.testing.assert_allclose(curve(ax, "error of the null").get_ydata(), error + 9)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([band.min(), band.max()], [0.8 * 1.9, 1.2 * 3.0])
+    assert ax.get_title(loc="left") == "Learning curve: balanced"
+    grid = regjax.penalties.ElasticNet(1.0, LAMS[:3])
+    ax = plot.plot_learning_curve(
+        regjax.ValidationCurve(grid, error, error, error / 10, error / 5, jnp.array(2.0), None)
+    )
+    np.testing.assert_allclose(curve(ax, "training").get_xdata(), LAMS[:3][::-1])
+    assert ax.get_title(loc="left") == "Validation curve: underfit"
+    assert ax.get_xlabel() == "penalty strength λ"
 
 
 def test_gp_draws_mean_band_samples_and_data():

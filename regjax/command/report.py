@@ -67,15 +67,14 @@ def _page(contest: Contest) -> str:
         for i, row in enumerate(rows)
     )
     notes = "".join(f"<p class=note>{html.escape(note)}.</p>\n" for note in contest.notes)
-    explained = 1 - first.error / next((e.error for e in contest.entries if e.name == "mean"), np.nan)
     title = f"{contest.target} from {p} columns"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title><style>{STYLE}</style></head><body>
 <h1>{html.escape(title)}</h1>
 <p>{html.escape(contest.table)}: {n} rows, {problem.folds.test.shape[0]} folds. The least {error_name(problem)} on
-held-out samples is that of <b>{html.escape(first.name)}</b>: {html.escape(rows[0]["error"])}, which is
-{100 * explained:.0f}% less than that of the mean.</p>
+held-out samples is that of <b>{html.escape(first.name)}</b>: {html.escape(rows[0]["error"])},
+{_next_to_mean(contest)}.</p>
 {notes}<h2>Leaderboard</h2>
 <div class=scroll><table><thead><tr>{head}</tr></thead><tbody>
 {body}</tbody></table></div>
@@ -90,6 +89,15 @@ error of the first is a little too good, as it was chosen for it.</p>
 coefficients.csv has the linear models in the units of the table.</footer>
 </body></html>
 """
+
+
+def _next_to_mean(contest: Contest) -> str:
+    """How the winner compares with the mean of the target, which is always in the contest."""
+    first = contest.entries[0]
+    if first.name == "mean":
+        return "so that none of these models predicts better than the mean of the target"
+    mean = next(entry.error for entry in contest.entries if entry.name == "mean")
+    return f"which is {100 * (1 - first.error / mean):.0f}% less than that of the mean"
 
 
 def _figures(contest: Contest) -> str:

@@ -54,6 +54,8 @@ def read_table(path: str | Path) -> Table:
         raise BadTable(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
     except csv.Error as error:
         raise BadTable(f"{path} is not CSV: {error}") from error
+    except OSError as error:
+        raise BadTable(f"{path} cannot be read: {error.strerror}") from error
     if not rows:
         raise BadTable(f"{path} is empty: it takes a line of column names and a line for each sample")
     (_, header), *body = rows

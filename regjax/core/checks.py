@@ -1,6 +1,6 @@
 """Checks of arguments: outside of `jit` a bad one raises, with its name, what it got and what it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -44,6 +44,19 @@ def require(predicate: Callable[..., Any], *arrays: Any, message: str) -> None:
     with jax.ensure_compile_time_eval():  # also for constants inside jit
         if not bool(predicate(*arrays)):
             raise ValueError(message)
+
+
+def as_array(value: Any) -> Any:
+    """`value` as an array, of numpy if it is not one yet; None stays."""
+    return value if value is None or isinstance(value, jax.Array) else np.asarray(value)
+
+
+def check_lengths(name: str, parts: Sequence[Any]) -> int:
+    """L, where all parts of a grid have an axis (L,) in front."""
+    shapes = [jnp.shape(part) for part in parts]
+    if len({shape[:1] for shape in shapes}) != 1 or not shapes[0] or shapes[0][0] == 0:
+        raise ValueError(f"{name} takes arrays with an axis (L,) in front, all of one length, got the shapes {shapes}")
+    return shapes[0][0]
 
 
 def check_finite(name: str, array: Array, weights: Array | None = None, *, samples: bool = False) -> None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.checks import as_float_array
+from regjax.core.checks import as_array, as_float_array
 
 
 class Structure(NamedTuple):
@@ -44,6 +44,13 @@ class Structure(NamedTuple):
         return jnp.concatenate([jnp.reshape(leaf, (-1, *trailing)) for leaf in leaves])
 
 
+def as_design(X: Any) -> Any:
+    """The design with every leaf an array, as `jit` takes it: nested lists of numbers are a matrix."""
+    if isinstance(X, (list, tuple)) and all(isinstance(leaf, (int, float)) for leaf in jax.tree.leaves(X)):
+        return as_float_array("X", X)
+    return jax.tree.map(as_array, X)
+
+
 def ravel_design(X: Any) -> tuple[Array, Structure]:
     """Ravel a design to a matrix (n, p).
 
@@ -59,9 +66,7 @@ def ravel_design(X: Any) -> tuple[Array, Structure]:
         >>> print(matrix.shape, structure.unravel(jnp.arange(3.0))["genes"])
         (3, 3) [1. 2.]
     """
-    if isinstance(X, (list, tuple)) and all(isinstance(leaf, (int, float)) for leaf in jax.tree.leaves(X)):
-        X = as_float_array("X", X)  # a matrix written as nested lists
-    paths, treedef = jax.tree_util.tree_flatten_with_path(X)
+    paths, treedef = jax.tree_util.tree_flatten_with_path(as_design(X))
     if not paths:
         raise ValueError("X holds no arrays: it takes an (n, p) matrix or a pytree of arrays with n samples in front")
     leaves = [as_float_array(f"X{jax.tree_util.keystr(path)}", leaf) for path, leaf in paths]

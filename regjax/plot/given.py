@@ -6,18 +6,37 @@ from typing import Any
 import jax
 import numpy as np
 
+from regjax.penalties import strength_axes
+
 
 def strengths_of(result: Any, lams: Any) -> np.ndarray:
-    """λ (L,): as given, or those that a result holds."""
+    """λ (L,): as given, or those that a result holds, of several the first that vary."""
     if lams is None:
         lams = getattr(result, "lam", None)
     if lams is None:
-        grid = getattr(result, "penalties", None)
-        lams = getattr(grid, "lam", getattr(grid, "l1", grid))
+        lams = _first_that_varies(_grid_of(result))
     array = np.asarray([] if lams is None else lams, float)
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(f"lams takes the values (L,) of λ, got {'none' if lams is None else f'shape {array.shape}'}")
     return array
+
+
+def symbol_of(result: Any) -> str:
+    """What the values along a grid are called: λ, or the radius of a ball."""
+    grid = _grid_of(result)
+    while hasattr(grid, "penalty"):
+        grid = grid.penalty
+    return "radius" if hasattr(grid, "radius") else "λ"
+
+
+def _grid_of(result: Any) -> Any:
+    return getattr(result, "penalties", getattr(result, "hyperparameters", None))
+
+
+def _first_that_varies(grid: Any) -> Any:
+    axes = strength_axes(grid) if hasattr(grid, "prox") else jax.tree.map(lambda _: 0, grid)
+    pairs = zip(*(jax.tree.leaves(tree, is_leaf=lambda leaf: leaf is None) for tree in (axes, grid)), strict=True)
+    return next((leaf for axis, leaf in pairs if axis == 0), None)
 
 
 def coefficients_of(model: Any, names: Sequence[str], lead: int | None = None) -> tuple[np.ndarray, Sequence[str]]:

@@ -37,11 +37,11 @@ def legend(ax: Any) -> None:
     ax.legend(fontsize=11, loc="best", framealpha=0.9, edgecolor="none")
 
 
-def label_lam(ax: Any, lams: np.ndarray) -> None:
-    """The horizontal axis as one of λ, logarithmic unless λ = 0 is on it."""
+def label_lam(ax: Any, lams: np.ndarray, symbol: str = "λ") -> None:
+    """The horizontal axis as one of λ, or what the symbol says, logarithmic unless 0 is on it."""
     if np.all(lams > 0):
         ax.set_xscale("log")
-    ax.set_xlabel("penalty strength λ", fontsize=13)
+    ax.set_xlabel("penalty strength λ" if symbol == "λ" else symbol, fontsize=13)
 
 
 def log_if_wide(ax: Any, values: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from jax import Array
 
 from regjax.core.node import register_node
 from regjax.core.solution import Solution
-from regjax.losses import Cox, Loss
+from regjax.losses import Bisquare, Cox, Hampel, Huber, Loss
 from regjax.models.fit import is_squared
 from regjax.models.prepare import check_offset
 from regjax.models.problem import Samples
@@ -21,6 +21,8 @@ from regjax.selection.influence import Influence, along_path, refuse_curved
 from regjax.selection.leave_one_out import loo_predictions
 from regjax.selection.scores import of_each, resolve_score
 from regjax.solvers.minimize import Solver
+
+FLAT = (Huber, Bisquare, Hampel)  # losses whose slope is, for outliers, the same whatever y is
 
 
 @register_node
@@ -91,8 +93,9 @@ def leave_one_out(
         penalties: as in `path`: strengths with the axis (L,) in front; least squares is `L2(jnp.zeros(1))`.
         score, simpler: as in `cross_validate`.
         model: `(X, y, hyperparameters, weights) -> Solution` in place of a penalised linear model, as in
-            `cross_validate`: it minimises Σ vℓ plus a penalty, and its derivative with respect to y gives h. Exact for
-            `kernel_ridge`, `smoothing_spline` and other models that are linear in y.
+            `cross_validate`: it minimises Σ vℓ plus a penalty, and its derivative with respect to y gives h; the slope
+            of the loss must depend on y (that of `Huber` does not, beyond δ). Exact for `kernel_ridge`,
+            `smoothing_spline` and other models that are linear in y.
 
     Returns:
         A `LeaveOneOut`. The error of a sample that alone determines a direction of the fit (hᵢvᵢℓ″ᵢ = 1) does not
@@ -122,8 +125,11 @@ def leave_one_out(
             f"leave_one_out takes a loss that is smooth and a sum over samples, not {type(loss).__name__}:"
             " use cross_validate"
         )
-    if model is not None and loss.coupled:
-        raise ValueError(f"model goes with a loss of one predictor, not with {type(loss).__name__}")
+    if model is not None and (loss.coupled or isinstance(loss, FLAT)):
+        raise ValueError(
+            f"model goes with a loss of one predictor whose slope depends on y everywhere, not with"
+            f" {type(loss).__name__}: use cross_validate"
+        )
     fits, eta, errors, mean = _run(study, settings=settings, score=scored)
     v = jnp.ones_like(eta[0, :, 0]) if samples.weights is None else samples.weights
     _, standard_error = summary(errors.T, v)
@@ -185,6 +191,6 @@ def _model_left_out(samples: Samples, study: Study, model: Any, values: Any) -> 
     eta = predict(Y) + shift
     _, turn = jax.jvp(lambda Y: loss.gradient(Y, eta), (Y,), (jnp.ones_like(Y),))
     leverage = -jax.vmap(own)(jnp.arange(len(Y))) / turn  # h v
-    left = 1 - leverage * loss.weight(Y, eta)
+    left = 1 - leverage * loss.curvature(Y, eta)
     tiny = 10 * float(jnp.finfo(left.dtype).eps) ** 0.6
     return eta + leverage * loss.gradient(Y, eta) / jnp.where(left < tiny, jnp.nan, left)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.core.checks import as_float_array, check_finite, require
+from regjax.core.checks import as_float_array, check_finite, check_lengths, require
 from regjax.core.node import register_node
 from regjax.core.solution import succeeded
 from regjax.core.tree import ravel_design
@@ -107,9 +107,7 @@ def bias_variance(
         )
     if num_replicates < 2:
         raise ValueError(f"num_replicates must be at least 2, got {num_replicates}")
-    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(hyperparameters)}
-    if len(lengths) != 1 or lengths == {()}:
-        raise ValueError(f"hyperparameters takes leaves with an axis (L,) in front, all of one length, got {lengths}")
+    check_lengths("hyperparameters", jax.tree.leaves(hyperparameters))
     matrix, _ = ravel_design(X)
     check_finite("X", matrix)
     mean = as_float_array("truth", truth(X))

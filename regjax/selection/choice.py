@@ -61,17 +61,17 @@ def choose(mean: Array, error: Array, penalties: Any, named: bool, simpler: str)
 
 def _rank(penalties: Any, named: bool, simpler: str) -> Array:
     """(L,), the larger the more regularised."""
+    sign = 1 if simpler == "larger" else -1
     if named:
         axes = strength_axes(penalties)
         pairs = jax.tree_util.tree_leaves_with_path(penalties, is_leaf=lambda leaf: leaf is None)
         mapped = jax.tree.leaves(axes, is_leaf=lambda leaf: leaf is None)
-        keys = [(-1 if "radius" in jax.tree_util.keystr(where) else 1) * jnp.asarray(leaf)
+        keys = [(-1 if "radius" in jax.tree_util.keystr(where) else sign) * jnp.asarray(leaf)
                 for (where, leaf), axis in zip(pairs, mapped, strict=True) if axis == 0]  # fmt: skip
     else:
-        keys = [jnp.asarray(leaf) for leaf in jax.tree.leaves(penalties)]
+        keys = [sign * jnp.asarray(leaf) for leaf in jax.tree.leaves(penalties)]
     keys = [jnp.mean(leaf.reshape(len(leaf), -1), axis=1) for leaf in keys]
-    rank = jnp.argsort(jnp.lexsort(keys[::-1]))
-    return rank if simpler == "larger" else -rank
+    return jnp.argsort(jnp.lexsort(keys[::-1]))
 
 
 def _first(eligible: Array, rank: Array) -> Array:

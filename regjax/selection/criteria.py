@@ -18,7 +18,7 @@ from regjax.models.general import check_loss
 from regjax.models.prepare import check_offset
 from regjax.models.problem import Linear, check_samples, silence
 from regjax.penalties import L1, strength_axes
-from regjax.selection.cross_validate import Settings, Study
+from regjax.selection.cross_validate import Settings, Study, as_arrays
 from regjax.selection.influence import Influence, along_path, influence_of, refuse_curved
 
 NAMES = ("aic", "aicc", "bic", "ebic")
@@ -129,7 +129,7 @@ def information_criteria(
         if lengths != {len(solution.status)}:
             raise ValueError(f"penalties has the lengths {sorted(lengths)}, but the path has {len(solution.status)}")
     settings = Settings(None, intercept, standardize, None, None)
-    study = Study(X, y, loss, penalties, weights, offset, lower, upper, None)
+    study = as_arrays(Study(X, y, loss, penalties, weights, offset, lower, upper, None))
     return _criteria(study, solution.params, gamma, settings=settings)
 
 

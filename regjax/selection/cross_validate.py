@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from regjax.core.checks import is_concrete
+from regjax.core.checks import as_array, check_lengths, is_concrete
 from regjax.core.lanes import check_devices, share_lanes
 from regjax.core.node import register_node
 from regjax.core.solution import Solution
+from regjax.core.tree import as_design
 from regjax.losses import Cox, Loss
 from regjax.models.fit import with_outputs
 from regjax.models.general import check_loss
@@ -21,7 +22,7 @@ from regjax.models.prepare import check_limits, check_offset
 from regjax.models.problem import Samples, check_samples
 from regjax.penalties import check_penalty, scale_strengths, strength_axes
 from regjax.selection.choice import Choice, check_simpler, choose, summary
-from regjax.selection.path import path
+from regjax.selection.path import check_grid, path
 from regjax.selection.scores import held_out, resolve_score
 from regjax.selection.splits import Splits, as_splits
 from regjax.solvers.minimize import Solver
@@ -104,7 +105,7 @@ def cross_validate(
         repeats: how often to draw folds; each draw adds its lanes.
         per_sample: whether λ is per unit of weight, as in glmnet and scikit-learn: λ Σv_train/Σv in a fold. By default
             λ is held in the sum objective, and n folds are exact leave-one-out.
-        simpler: which values of the grid are more regularised, "larger" or "smaller"; radii are known to be "smaller".
+        simpler: which values of the grid are more regularised, "larger" or "smaller"; of radii always the smaller.
         model: `(X, y, hyperparameters, weights) -> Solution` in place of a penalised linear model, such as
             `lambda X, y, lam, v: regjax.kernel_ridge(kernel, X, y, lam, weights=v)`. `penalties` is then a pytree of
             hyperparameters with the axis (L,) in front of every leaf, and `loss` only scores.
@@ -175,27 +176,36 @@ class Settings(NamedTuple):
 def check_study(
     study: Study, settings: Settings, *, per_sample: bool = False, grid: bool = True
 ) -> tuple[Samples, Study]:
-    """The samples, and the study with its loss checked: what `fit` says about its arguments, before they are traced.
+    """The samples, and the study as `jit` takes it: what `fit` says about its arguments, before they are traced.
 
     With `grid` the penalties have an axis (L,) in front.
     """
     samples, _ = with_outputs(check_samples(study.X, study.y, study.weights), study.loss, settings.intercept)
-    study = study._replace(loss=check_loss(study.loss, samples))
+    study = as_arrays(study)._replace(loss=check_loss(study.loss, samples))
     if settings.model is not None:
         if per_sample:
             raise ValueError("per_sample goes with penalties; a model of your own scales its hyperparameters itself")
+        if grid:
+            check_lengths("penalties", jax.tree.leaves(study.penalties))
         return samples, study
     trailing = () if samples.single else (samples.Y.shape[1],)
     check_offset(study.offset, samples)
     check_limits(study.lower, study.upper, samples.structure, trailing, samples.X.dtype)
     penalty = study.penalties
     if grid:  # its first
+        check_grid(penalty)
         penalty = jax.tree.map(
             lambda axis, leaf: leaf if axis is None else leaf[0],
             strength_axes(penalty), penalty, is_leaf=lambda axis: axis is None,
         )  # fmt: skip
     check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
     return samples, study
+
+
+def as_arrays(study: Study) -> Study:
+    """The study with arrays for what may be lists of numbers or parts of a data frame."""
+    y, weights, offset = map(as_array, (study.y, study.weights, study.offset))
+    return study._replace(X=as_design(study.X), y=y, weights=weights, offset=offset)
 
 
 def fit_grid(study: Study, settings: Settings, weights: Any, factor: Any) -> Solution:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from regjax.core.checks import require
+from regjax.core.tree import as_design
 from regjax.losses import Loss
 from regjax.models.problem import check_samples
 from regjax.selection.choice import choose, summary
@@ -83,7 +84,7 @@ def holdout(
     )  # fmt: skip
     shift = None if offset is None else jnp.asarray(offset, samples.Y.dtype).reshape(n, -1)
     error = _standard_error(
-        jax.tree.map(lambda leaf: leaf[0], result.fits.params), X, samples.Y, v, shift, loss,
+        jax.tree.map(lambda leaf: leaf[0], result.fits.params), as_design(X), samples.Y, v, shift, loss,
         score=resolve_score(score, loss),
     )  # fmt: skip
     _, one_se = choose(result.mean, error, penalties, model is None, simpler)

@@ -61,14 +61,18 @@ def influence(task: Task, penalty: Penalty, point: Array) -> Influence:
     w = point[1:]
     n, t = eta.shape
 
+    def bent_by(u):
+        """The Hessian of the loss in η times u; not `press`, which may be a bound of it (`Huber`)."""
+        return jax.jvp(task.slopes, (eta,), (u,))[1]
+
     def inside(u):
         return jnp.concatenate([task.one * u[:1], penalty.tangent(w, u[1:])])
 
     def apply(u):
         along = inside(u)
-        image = task.pull(task.press(eta, task.image(along)))
-        bent = jax.jvp(jax.grad(penalty.value), (w,), (along[1:],))[1]
-        return inside(image.at[1:].add(bent)) + u - along
+        image = task.pull(bent_by(task.image(along)))
+        curved = jax.jvp(jax.grad(penalty.value), (w,), (along[1:],))[1]
+        return inside(image.at[1:].add(curved)) + u - along
 
     def row(i, k):
         """zᵢ for the k-th predictor, along the directions that are free."""
@@ -92,7 +96,7 @@ def influence(task: Task, penalty: Penalty, point: Array) -> Influence:
             rows.reshape(n * t, *point.shape)
         )
     spread = jnp.einsum("isq,itq->ist", rows.reshape(n, t, size), solved.reshape(n, t, size))
-    bend = jax.vmap(lambda k: task.press(eta, jnp.broadcast_to(k, eta.shape)), out_axes=-1)(jnp.eye(t, dtype=eta.dtype))
+    bend = jax.vmap(lambda k: bent_by(jnp.broadcast_to(k, eta.shape)), out_axes=-1)(jnp.eye(t, dtype=eta.dtype))
     return Influence(eta, task.slopes(eta), bend, spread)
 
 

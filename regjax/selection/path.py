@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from regjax.core.checks import as_float_array, check_finite, require
+from regjax.core.checks import as_float_array, check_finite, check_lengths, require
 from regjax.core.solution import Solution
 from regjax.core.tree import ravel_design
 from regjax.losses import Loss, Squared
@@ -67,18 +67,7 @@ def path(
         [[1.  0. ]
          [2.5 0.5]]
     """
-    if not hasattr(penalties, "prox") or isinstance(penalties, type):
-        raise ValueError(f"penalties must be a penalty of regjax.penalties, such as L1(lams), got {penalties!r}")
-    axes = strength_axes(penalties)
-    (flat_axes, _), (flat, structure) = (
-        jax.tree.flatten(tree, lambda leaf: leaf is None) for tree in (axes, penalties)
-    )
-    varies = [axis == 0 for axis in flat_axes]
-    lengths = [len(leaf) for leaf, apart in zip(flat, varies, strict=True) if apart]
-    if len(set(lengths)) != 1 or lengths[0] == 0:
-        raise ValueError(
-            f"penalties takes strengths with an axis (L,) in front, all of one length, got the lengths {lengths}"
-        )
+    count = check_grid(penalties)
 
     def one(penalty, start=init):
         return fit(
@@ -87,15 +76,32 @@ def path(
         )  # fmt: skip
 
     if penalties.convex:
-        return jax.vmap(one, in_axes=(axes,))(penalties)
+        return jax.vmap(one, in_axes=(strength_axes(penalties),))(penalties)
 
     # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
     check_offset(offset, check_samples(X, y, weights))
 
+    flat, varies, structure = _flatten(penalties)
+
     def nth(k):
         return structure.unflatten(jnp.asarray(a)[k] if apart else a for a, apart in zip(flat, varies, strict=True))
 
-    return _follow(lambda k, start: one(nth(k), start), lengths[0], init)
+    return _follow(lambda k, start: one(nth(k), start), count, init)
+
+
+def check_grid(penalties: Any) -> int:
+    """How many penalties a grid has; raises `ValueError` where it is none."""
+    if not hasattr(penalties, "prox") or isinstance(penalties, type):
+        raise ValueError(f"penalties must be a penalty of regjax.penalties, such as L1(lams), got {penalties!r}")
+    flat, varies, _ = _flatten(penalties)
+    return check_lengths("penalties", [leaf for leaf, apart in zip(flat, varies, strict=True) if apart])
+
+
+def _flatten(penalties: Any) -> tuple[list[Any], list[bool], Any]:
+    """The leaves of a grid, whether each varies along it, and their tree."""
+    flat, structure = jax.tree.flatten(penalties, lambda leaf: leaf is None)
+    axes = jax.tree.leaves(strength_axes(penalties), lambda leaf: leaf is None)
+    return flat, [axis == 0 for axis in axes], structure
 
 
 def _follow(fit_from: Callable[[Any, Any], Solution], count: int, init: Any) -> Solution:

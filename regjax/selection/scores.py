@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.losses import Cox, Loss
+from regjax.models.problem import silence
 
 Score = Callable[[Array, Array, Array], Array]
 
@@ -86,7 +87,10 @@ def resolve_score(score: Any, loss: Loss) -> Callable[..., Array]:
 
 
 class _Custom:
-    """A user's score, in which y and η have the shapes that the user gave; equal for equal functions, as `jit` asks."""
+    """A user's score, in which y and η have the shapes that the user gave; equal for equal functions, as `jit` asks.
+
+    What rows of weight zero hold is 0 where it is not finite, so that a weighted sum leaves them out.
+    """
 
     def __init__(self, score: Score):
         self.score = score
@@ -99,5 +103,6 @@ class _Custom:
 
     def __call__(self, loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
         del loss
+        y, eta = silence(y, weights), silence(eta, weights)
         single = y.shape[1] == 1
         return self.score(y[:, 0] if single else y, eta[:, 0] if eta.shape[1] == 1 else eta, weights)

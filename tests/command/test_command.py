@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from regjax.__main__ import main
 from regjax.command.contest import pose, run, saved_model
 from regjax.command.models import CANDIDATES
 from regjax.command.predict import predict
+from regjax.command.report import _next_to_mean
 from regjax.command.table import learn_encoding, read_table
 from regjax.selection.splits import k_folds
 from tests.command.tables import houses, write
@@ -61,6 +63,12 @@ def test_report_is_one_page_with_its_pictures(report):
     assert not re.search(r"(src|href)=\"?https?:", page)
     for name in ("ridge", "bayes_linear", "mean", "floor"):
         assert name in page
+
+
+def test_a_report_does_not_praise_the_mean():
+    mean, other = (SimpleNamespace(name=name, error=error) for name, error in (("mean", 2.0), ("ols", 1.5)))
+    assert _next_to_mean(SimpleNamespace(entries=[other, mean])) == "which is 25% less than that of the mean"
+    assert "none of these models predicts better" in _next_to_mean(SimpleNamespace(entries=[mean, other]))
 
 
 def test_predictions_from_raw_columns_in_another_order_are_those_of_the_coefficients(report, capsys):
@@ -117,9 +125,10 @@ def test_what_is_no_model_is_refused(report, capsys):
     assert "is not a folder that can be written to" in capsys.readouterr().err
 
 
-def test_demo_as_a_user_runs_it(tmp_path):
+def test_demo_as_a_user_runs_it_on_a_terminal_without_greek_letters(tmp_path):
     command = [sys.executable, "-m", "regjax", "demo", "--models", "ols", "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ}, timeout=240, check=False)
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert "[2/2] ols" in done.stderr
     assert done.stdout.index("\nols ") < done.stdout.index("\nmean ")

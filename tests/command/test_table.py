@@ -1,5 +1,8 @@
 """Tables are read and encoded as numpy would, and bad ones get a sentence that names what is wrong."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 
@@ -116,6 +119,16 @@ def test_bad_files_get_a_sentence(tmp_path):
     parquet.write_bytes(b"PAR1")
     with pytest.raises(BadTable, match=r"Parquet"):
         read_table(parquet)
+
+
+def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path, monkeypatch):
+    def refuse(path, **options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    path = write(tmp_path / "table.csv", HEADER, ROWS)
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(BadTable, match=r"table.csv cannot be read: Permission denied"):
+        read_table(path)
 
 
 def test_models_are_chosen_by_the_kind_of_the_target():

@@ -61,11 +61,14 @@ def hessian(loss, y, eta):
     if isinstance(loss, losses.Multinomial):
         share = np.exp(eta) / np.exp(eta).sum()
         return np.diag(share) - np.outer(share, share)
-    return np.diag(np.exp(eta))
+    return np.diag(np.abs(y - eta) <= 1.0 if isinstance(loss, losses.Huber) else np.exp(eta))
+
+
+NEWTON = {"poisson": losses.Poisson(), "multinomial": losses.Multinomial(), "huber": losses.Huber(1.0)}
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("loss", [losses.Poisson(), losses.Multinomial()], ids=["poisson", "multinomial"])
+@pytest.mark.parametrize("loss", NEWTON.values(), ids=NEWTON)
 def test_is_one_newton_step_on_the_support(loss):
     """By numpy. The point need not be a minimum: only the slope of the sample that leaves makes the step."""
     X, _, v = (np.array(a) for a in problem(9, 3))
@@ -90,7 +93,7 @@ def test_is_one_newton_step_on_the_support(loss):
     rows = np.einsum("ij,st->isjt", Z, np.eye(t)).reshape(9, t, -1)[..., free.ravel()]
     bends = [v[i] * hessian(loss, y[i], eta[i]) for i in range(9)]
     mean = np.exp(eta) / np.exp(eta).sum(1, keepdims=True) if loss.coupled else np.exp(eta)
-    slopes = v[:, None] * (mean - y)
+    slopes = v[:, None] * (np.clip(eta - y, -1, 1) if isinstance(loss, losses.Huber) else mean - y)
     ridge = np.diag(np.broadcast_to(l2 * (np.arange(4) > 0)[:, None], (4, t))[free])
     whole = ridge + sum(rows[i].T @ bends[i] @ rows[i] for i in range(9))
     for i in range(9):
@@ -160,6 +163,7 @@ def test_two_classes_by_two_predictors():
     ("arguments", "words"),
     [
         (dict(loss=losses.Quantile(0.5)), "smooth and a sum over samples, not Quantile"),
+        (dict(loss=losses.Huber(1.0), model=lambda *a: None, penalties=jnp.ones(1)), "depends on y everywhere"),
         (dict(simpler="bigger"), "simpler must be"),
         (dict(score="auc"), "score must be"),
         (dict(y=np.ones(5)), "y has 5 samples"),

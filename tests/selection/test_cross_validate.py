@@ -13,6 +13,7 @@ import regjax
 from regjax import losses, selection
 from regjax.losses import Squared
 from regjax.penalties import L1, L2, ElasticNet, L1Ball
+from regjax.selection.choice import choose
 from regjax.selection.scores import partial_deviance, resolve_score
 from tests.models.test_sparse_reference import columns, design
 from tests.problems import assert_close, reference
@@ -123,17 +124,52 @@ def test_repeats_and_choices():
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("simpler", ["larger", "smaller"])
+def test_the_simpler_of_equals_is_the_smaller_radius_and_the_strength_that_is_asked_for(simpler):
+    grid, equal, none = jnp.array([1.0, 3.0, 2.0]), jnp.ones(3), jnp.zeros(3)
+    assert int(choose(equal, none, L1Ball(grid), True, simpler)[0]) == 0
+    assert int(choose(equal, none, L1(grid), True, simpler)[0]) == (1 if simpler == "larger" else 0)
+    assert int(choose(equal, none, {"bandwidth": grid}, False, simpler)[1]) == (1 if simpler == "larger" else 0)
+
+
+@pytest.mark.once
 def test_a_score_of_your_own():
     X, y = small()
 
     def absolute(y, eta, weights):
         return jnp.sum(weights * jnp.abs(y - eta)) / jnp.sum(weights)
 
+    v = np.where(np.arange(40) % 9, 1.0, 0.0)
+    X[::9], y[::9] = np.nan, np.inf
     own, named = (
-        regjax.cross_validate(X, y, Squared(), L2(jnp.array([1.0])), folds=4, score=score)
+        regjax.cross_validate(X, y, Squared(), L2(jnp.array([1.0])), folds=4, score=score, weights=v)
         for score in (absolute, "mae")
     )
     assert_close(own.scores, named.scores)
+
+
+class Frame:
+    """What a data frame is to numpy."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", [np.ndarray.tolist, Frame], ids=["lists", "frames"])
+def test_lists_and_data_frames_are_arrays(kind):
+    X, y = small()
+    arguments = X, y, np.linspace(1, 2, 40), np.linspace(-1, 1, 40)
+    for run in (regjax.cross_validate, regjax.holdout):
+        given, arrays = (
+            run(X, y, Squared(), L2(jnp.array([1.0, 3.0])), weights=v, offset=shift)
+            for X, y, v, shift in (map(kind, arguments), arguments)
+        )
+        assert_close(given.mean, arrays.mean)
+        assert_close(given.standard_error, arrays.standard_error)
 
 
 @pytest.mark.once
@@ -184,12 +220,15 @@ def test_splits():
         (dict(folds=np.arange(40) % 3, repeats=2), "key and repeats"),
         (dict(model=lambda *a: None, per_sample=True), "per_sample"),
         (dict(lower=1.0), "lower"),
+        (dict(penalties=L1(jnp.ones(0))), r"penalties takes arrays with an axis \(L,\)"),
+        (dict(penalties=jnp.ones(2)), "penalties must be a penalty"),
+        (dict(penalties=[1.0, 2.0], model=lambda *a: None), r"axis \(L,\) in front"),
     ],
 )
 def test_bad_arguments(arguments, words):
     X, y = small()
     with pytest.raises(ValueError, match=words):
-        regjax.cross_validate(X, y, Squared(), L1(jnp.array([1.0])), **arguments)
+        regjax.cross_validate(X, y, Squared(), **{"penalties": L1(jnp.array([1.0]))} | arguments)
 
 
 _TWO_DEVICES = """
