@@ -6,7 +6,7 @@ import pytest
 
 import regjax
 from regjax.losses import Squared
-from regjax.penalties import L1, ElasticNet, Group, MultiTask
+from regjax.penalties import L1, Box, ElasticNet, Group, MultiTask
 from regjax.solvers.column_set import WHOLE
 from tests.problems import assert_close, problem, tolerance
 
@@ -99,6 +99,19 @@ def test_a_path_with_a_lambda_of_zero_and_a_dense_start():
         theta = residual * min(1, lam / np.abs(residual @ Xc).max())
         dual = (yc @ yc - (yc - theta) @ (yc - theta)) / 2
         assert residual @ residual / 2 + lam * np.abs(w).sum() - dual <= 1e-4 * (yc @ yc) / 2
+
+
+def test_limits_far_away_are_as_good_as_none():
+    """The conjugate counts every slope beyond its strength times the limit, and rounding is not to be counted."""
+    limit = 9.9e35  # no limit at all, in glmnet
+    X, y, _ = problem(40, 12, seed=5)
+    lams = regjax.lam_grid(X, y, num=4, ratio=1e-3)
+    fits = regjax.lasso_path(X, y, lams, lower=-limit, upper=limit)
+    assert bool(fits.converged.all())
+    assert_close(fits.params.coef, regjax.lasso_path(X, y, lams).params.coef)
+    box = regjax.fit(X, y, Squared(), Box(-limit, limit))
+    assert bool(box.converged)
+    assert_close(box.params.coef, regjax.ols(X, y).params.coef)
 
 
 def least_gap(X, Y, W, value, scale, conjugate):
