@@ -79,6 +79,9 @@ def path(
         raise ValueError(
             f"penalties takes strengths with an axis (L,) in front, all of one length, got the lengths {lengths}"
         )
+    for strengths in (leaf for leaf, apart in zip(flat, varies, strict=True) if apart):
+        message = f"the strengths of penalties must be non-negative and not NaN, got {strengths}"
+        require(lambda a: jnp.all(jnp.asarray(a) >= 0), strengths, message=message)
 
     def one(penalty, start=init):
         return fit(
