@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from regjax.core.checks import as_float_array, check_finite, require
+from regjax.core.checks import as_float_array, check_finite, check_strength, require
 from regjax.core.solution import Solution
 from regjax.core.tree import ravel_design
 from regjax.losses import Loss, Squared
-from regjax.models.fit import fit, lam_max
-from regjax.models.prepare import check_offset, prepare
+from regjax.models.fit import fit, lam_max, with_outputs
+from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import check_samples
-from regjax.penalties import L1, ElasticNet, Penalty, strength_axes
+from regjax.penalties import L1, ElasticNet, Penalty, check_penalty, strength_axes
 from regjax.solvers.minimize import Solver
 from regjax.solvers.newton import is_quadratic
 from regjax.solvers.proximal import largest_curvature
@@ -92,12 +92,17 @@ def path(
     if penalties.convex:
         return jax.vmap(one, in_axes=(axes,))(penalties)
 
-    # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
-    check_offset(offset, check_samples(X, y, weights))
-
     def nth(k):
         return structure.unflatten(jnp.asarray(a)[k] if apart else a for a, apart in zip(flat, varies, strict=True))
 
+    # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
+    samples, _ = with_outputs(check_samples(X, y, weights), loss, intercept)
+    check_offset(offset, samples)
+    coefficients = samples.structure, () if samples.single else samples.Y.shape[1:], samples.X.dtype
+    check_penalty(nth(0), *coefficients)
+    check_limits(lower, upper, *coefficients)
+    if tol is not None:
+        check_strength("tol", tol, samples.X.dtype)
     return _follow(lambda k, start: one(nth(k), start), lengths[0], init)
 
 
