@@ -82,19 +82,18 @@ def test_lanes_between_two_solutions_are_read_off_where_the_tolerance_allows(l2)
 
 
 @pytest.mark.x64
-def test_a_path_with_a_lambda_of_zero_and_a_dense_start():
-    """Neither makes the working set too small for the other λ: as many sweeps as without, and exact."""
+def test_a_path_from_a_dense_start():
+    """It does not make the working set too small: as many sweeps as without, and exact."""
     rng = np.random.default_rng(3)
     n, p = 30, 4 * WHOLE
     X, y = jnp.asarray(rng.normal(size=(n, p))), jnp.asarray(1e-5 * rng.normal(size=n))
     lams = regjax.lam_grid(X, y, num=9, ratio=0.02)
     plain = regjax.lasso_path(X, y, lams, tol=1e-4)
-    fits = regjax.lasso_path(X, y, jnp.concatenate([jnp.zeros(1), lams[:-1]]), tol=1e-4, init=jnp.ones(p))
+    fits = regjax.lasso_path(X, y, lams, tol=1e-4, init=jnp.ones(p))
     assert bool(fits.converged.all())
     assert int(fits.num_iter.sum()) <= 2 * int(plain.num_iter.sum())
-    assert float(fits.objective[0]) <= 1e-12 * float(plain.objective[0])
     Xc, yc = (np.asarray(a) - np.asarray(a).mean(0) for a in (X, y))
-    for w, lam in zip(np.asarray(fits.params.coef[1:]), np.asarray(lams[:-1]), strict=True):
+    for w, lam in zip(np.asarray(fits.params.coef), np.asarray(lams), strict=True):
         residual = yc - Xc @ w
         theta = residual * min(1, lam / np.abs(residual @ Xc).max())
         dual = (yc @ yc - (yc - theta) @ (yc - theta)) / 2
