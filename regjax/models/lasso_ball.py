@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.checks import check_strength
+from regjax.core.checks import check_finite, check_strength
 from regjax.core.loop import iterate
 from regjax.core.solution import Solution, Status
 from regjax.models.fit import lam_max
@@ -70,6 +70,8 @@ def lasso_ball(
     unit = check_penalty(L1(1.0, factors), samples.structure, trailing, samples.X.dtype)
     limits = check_limits(lower, upper, samples.structure, trailing, samples.X.dtype)
     start = None if init is None else samples.structure.ravel(init, trailing, "init").reshape(shape)
+    if start is not None:
+        check_finite("init", start)
     lanes = {"factors": unit.factors, "lower": limits and limits[0], "upper": limits and limits[1], "init": start}
     lanes = {name: jnp.broadcast_to(a, shape).T for name, a in lanes.items() if a is not None}
     fits = _balls(
@@ -87,7 +89,7 @@ def lasso_ball(
     )
 
 
-@partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "tol", "max_iter"))
+@partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def _balls(X, Y, weights, radius, lanes, **numerics) -> Solution:
     """Each target with a ball of its own, as lanes: `lanes` has (t, p) arguments of the lasso."""
     one = partial(_ball, X, weights, **numerics)

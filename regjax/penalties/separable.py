@@ -54,7 +54,8 @@ class Terms(NamedTuple):
     def maximiser(self, z: Array) -> tuple[Array, Array, Array]:
         """The maximiser of w·z − φ(w), infinite where z is outside of the domain; that without limits; soft(z, l1)."""
         excess = soft(z, self.l1)
-        excess = jnp.where(self.unbounded(z) & (jnp.abs(excess) <= _slip(z)), 0, excess)
+        # rounding, which neither an open end nor a limit far away must multiply
+        excess = jnp.where((self.l2 == 0) & (jnp.abs(excess) <= _slip(z)), 0, excess)
         ideal = self.ideal(excess)
         return jnp.clip(ideal, self.lower, self.upper), ideal, excess
 
@@ -145,6 +146,13 @@ class Separable(ByCoefficient):
         terms, z = self._dual(z, z)
         violated = terms.unbounded(z) & (jnp.abs(z) - terms.l1 > _slip(z))
         return jnp.min(jnp.where(violated, terms.l1 / jnp.where(violated, jnp.abs(z), 1), 1 + 0 * z), initial=1)
+
+    def inner_scale(self, w: Array, z: Array) -> Array:
+        """The largest s in [0, 1] with |s·z| ≤ l1 where l1 alone holds a coefficient w between its limits."""
+        terms, z = self._dual(w, z)
+        held = (w > terms.lower) & (w < terms.upper) & (terms.l1 > 0) & (terms.l2 == 0)
+        over = held & (jnp.abs(z) > terms.l1)
+        return jnp.min(jnp.where(over, terms.l1 / jnp.where(over, jnp.abs(z), 1), 1 + 0 * z), initial=1)
 
     def distance(self, w: Array, z: Array) -> Array:
         """The distance of z to ∂P(w), per coefficient: to the interval of the one-sided derivatives."""

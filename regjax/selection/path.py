@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from regjax.core.checks import as_float_array, check_finite, check_lengths, require
+from regjax.core.checks import as_float_array, check_finite, check_lengths, check_strength, require
 from regjax.core.solution import Solution
 from regjax.core.tree import ravel_design
 from regjax.losses import Loss, Squared
-from regjax.models.fit import fit, lam_max
-from regjax.models.prepare import check_offset, prepare
+from regjax.models.fit import fit, lam_max, with_outputs
+from regjax.models.prepare import check_limits, check_offset, prepare
 from regjax.models.problem import check_samples
-from regjax.penalties import L1, ElasticNet, Penalty, strength_axes
+from regjax.penalties import L1, ElasticNet, Penalty, check_penalty, strength_axes
 from regjax.solvers.minimize import Solver
 from regjax.solvers.newton import is_quadratic
 from regjax.solvers.proximal import largest_curvature
@@ -78,14 +78,19 @@ def path(
     if penalties.convex:
         return jax.vmap(one, in_axes=(strength_axes(penalties),))(penalties)
 
-    # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
-    check_offset(offset, check_samples(X, y, weights))
-
     flat, varies, structure = _flatten(penalties)
 
     def nth(k):
         return structure.unflatten(jnp.asarray(a)[k] if apart else a for a, apart in zip(flat, varies, strict=True))
 
+    # Not by `vmap`, whose lanes must not depend on each other. In a loop `fit` sees no numbers: they are checked here.
+    samples, _ = with_outputs(check_samples(X, y, weights), loss, intercept)
+    check_offset(offset, samples)
+    coefficients = samples.structure, () if samples.single else samples.Y.shape[1:], samples.X.dtype
+    check_penalty(nth(0), *coefficients)
+    check_limits(lower, upper, *coefficients)
+    if tol is not None:
+        check_strength("tol", tol, samples.X.dtype)
     return _follow(lambda k, start: one(nth(k), start), count, init)
 
 
@@ -94,7 +99,11 @@ def check_grid(penalties: Any) -> int:
     if not hasattr(penalties, "prox") or isinstance(penalties, type):
         raise ValueError(f"penalties must be a penalty of regjax.penalties, such as L1(lams), got {penalties!r}")
     flat, varies, _ = _flatten(penalties)
-    return check_lengths("penalties", [leaf for leaf, apart in zip(flat, varies, strict=True) if apart])
+    grids = [leaf for leaf, apart in zip(flat, varies, strict=True) if apart]
+    for strengths in grids:
+        message = f"the strengths of penalties must be non-negative and not NaN, got {strengths}"
+        require(lambda a: jnp.all(jnp.asarray(a) >= 0), strengths, message=message)
+    return check_lengths("penalties", grids)
 
 
 def _flatten(penalties: Any) -> tuple[list[Any], list[bool], Any]:

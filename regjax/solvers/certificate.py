@@ -86,15 +86,18 @@ class Moments(NamedTuple):
         null, null_slope = _units(left, self.energy, null_pull, y)
         pull, step, image = beyond_free(W)
         distance = jnp.max(penalty.distance(W, pull))
-        scale = penalty.dual_scale(image)
         squares = self.residual_squares(W, pull)
-        bend = 2 * (1 - scale) * jnp.sum(pull * step) + scale * jnp.sum(step * (self.gram @ step))
-        gap = ((1 - scale) ** 2 * squares + scale * bend) / 2 + penalty.slack(W, scale * image)
+
+        def misfit(scale):
+            bend = 2 * (1 - scale) * jnp.sum(pull * step) + scale * jnp.sum(step * (self.gram @ step))
+            return ((1 - scale) ** 2 * squares + scale * bend) / 2
+
+        gap = least_gap(penalty, W, image, null_slope, misfit)
         # a solver on the same inner products makes them agree with W beyond what they say about the columns
         size = jnp.sqrt(jnp.diag(self.gram))[:, None]
         length, eps = jnp.sum(size * jnp.abs(W)), float(jnp.finfo(W.dtype).eps)
         gap, distance = gap + eps * length**2, distance + eps * jnp.max(size) * length
-        return Certificate(jnp.where(scale > 0, gap, jnp.nan), null, distance, null_slope)
+        return Certificate(gap, null, distance, null_slope)
 
     def residual_squares(self, W: Array, pull: Array) -> Array:
         """‖y − XW‖² at W (p, 1) with its correlations."""
@@ -218,9 +221,27 @@ def certify(problem: Problem, penalty: Penalty, W: Array) -> Certificate:
             lambda: within_open_limits(problem, penalty, W, dual, image),
             lambda: (dual, image),
         )
+    gap = least_gap(penalty, W, image, null_slope, lambda scale: jnp.sum((residuals - scale * dual) ** 2) / 2)
+    return Certificate(gap, null, distance, null_slope)
+
+
+def least_gap(penalty: Penalty, W: Array, image: Array, unit: Array, misfit: Callable[[Array], Array]) -> Array:
+    """misfit(s) + P(W) + P*(sz) − ⟨W, sz⟩ for z = Xᵀθ and the largest s in the domain of P*; nan if that is 0.
+
+    Limits put no end to that domain, but P* counts what a slope is beyond its strength times the way to the limit: with
+    limits far away rounding is much. So the s is tried as well at which no coefficient between its limits is pulled
+    beyond its strength, and what pulls one without a strength by the rounding of `unit`, the largest slope at the null
+    model, counts as 0.
+    """
+    if isinstance(penalty, Box | NonNegative | Limited):
+        idle = penalty.terms(W).unpenalised & (jnp.abs(image) <= rounding(image) * unit)
+        image = jnp.where(idle, 0, image)
     scale = penalty.dual_scale(image)
-    gap = jnp.sum((residuals - scale * dual) ** 2) / 2 + penalty.slack(W, scale * image)
-    return Certificate(jnp.where(scale > 0, gap, jnp.nan), null, distance, null_slope)
+    gap = misfit(scale) + penalty.slack(W, scale * image)
+    if isinstance(penalty, Box | NonNegative | Limited):
+        shorter = jnp.minimum(scale, penalty.inner_scale(W, image))
+        gap = jnp.minimum(gap, misfit(shorter) + penalty.slack(W, shorter * image))
+    return jnp.where(scale > 0, gap, jnp.nan)
 
 
 def within_open_limits(

@@ -177,7 +177,9 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
     padded = _extended(penalties, _SPAN + _STRIDE)
     level = jnp.mean(jnp.where(jnp.isinf(padded.l1), 0, padded.l1), axis=1)
     held = Gathered.nothing(min(p, max(_LEAST, 2 * n), _MOST), n, p, X.dtype)
-    needed = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0) | (start != 0)
+    free = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0)
+    needed = free | (start != 0)
+    needed = jnp.where(jnp.sum(needed) <= held.room, needed, free)  # a start for which there is no room is left
     rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))
     held = held.with_best(data.rows, jnp.where(needed, jnp.inf, rank), jnp.maximum(jnp.sum(needed), 2 * BATCH))
     zero = jnp.zeros((), X.dtype)
@@ -197,7 +199,7 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
         walk, stuck = _advance(data, padded, level, walk, chunk, max_iter, judge if chunk == _CHUNK else None)
         return walk, jnp.where(stuck, jnp.inf, jnp.maximum(lanes - walk.lane, 0))  # the error: lanes to go
 
-    to_go = jnp.where(jnp.any(needed & ~held.inside), jnp.nan, lanes)
+    to_go = jnp.where(jnp.any(free & ~held.inside), jnp.nan, lanes)
     walk = iterate(advance, walk, tol=0, max_iter=100 + 10 * len(padded.l1), error=to_go, last=True).state
     solved = jnp.arange(lanes) < walk.lane
     coef = jnp.where(solved[:, None], walk.coef[:lanes], walk.held.spread(walk.w))

@@ -117,8 +117,14 @@ def _finished(columns, penalty, tol, path: PathResult) -> tuple[Array, Array]:
 
 
 def _judge(columns: Columns, penalty: Penalty, tol: Array) -> Judge:
-    """The gap of points that are not scaled anew beyond their unpenalised columns, in units of what `tol` allows."""
-    null = pose(columns.X, columns.Y, jax.tree.map(lambda a: a[0], penalty)).null
+    """The gap of points that are not scaled anew beyond their unpenalised columns, in units of what `tol` allows.
+
+    Where a lane leaves more columns unpenalised than others, at λ = 0, it has another null model: it is never good.
+    """
+    free = jax.vmap(lambda penalty: penalty.free(jnp.zeros((columns.X.shape[1], 1), columns.X.dtype)))(penalty)
+    usual = jnp.argmin(jnp.sum(free, axis=(1, 2)))
+    null = pose(columns.X, columns.Y, jax.tree.map(lambda a: a[usual], penalty)).null
+    known = jnp.all(free == free[usual], axis=(1, 2))
 
     def gap(penalty, tol, w, pull, squares):
         w, pull = w[:, None], pull[:, None]
@@ -126,7 +132,8 @@ def _judge(columns: Columns, penalty: Penalty, tol: Array) -> Judge:
         return relative((1 - scale) ** 2 * squares / 2 + penalty.slack(w, scale * pull), null) / tol
 
     def judge(lanes, w, pull, squares):
-        return jax.vmap(gap)(jax.tree.map(lambda a: a[lanes], penalty), tol[lanes], w, pull, squares)
+        excess = jax.vmap(gap)(jax.tree.map(lambda a: a[lanes], penalty), tol[lanes], w, pull, squares)
+        return jnp.where(known[lanes], excess, jnp.inf)
 
     return judge
 

@@ -12,7 +12,7 @@ from regjax.core.products import cross
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
 from regjax.penalties.separable import Separable
-from regjax.solvers.certificate import Certificate
+from regjax.solvers.certificate import Certificate, least_gap
 
 Data = tuple[Array, Array, Array, Array, Array]  # X, y, offset, weights and `one` of a `Task`
 
@@ -312,7 +312,8 @@ def certify_and_pull(
     _, _, at = refit(task, penalty, point, penalty.unpenalised, eta)
     there = lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
     off, image = distance(penalty, point, here), -there[1:]
-    scale = penalty.dual_scale(image)
-    theta = scale * loss.gradient(task.y, at)
-    gap = loss.excess(task.y, eta, theta, task.weights) + penalty.slack(point[1:], scale * image)
-    return Certificate(jnp.where(scale > 0, gap, jnp.nan), null.deviance, off, null.slope), here
+    theta = loss.gradient(task.y, at)
+    gap = least_gap(
+        penalty, point[1:], image, null.slope, lambda scale: loss.excess(task.y, eta, scale * theta, task.weights)
+    )
+    return Certificate(gap, null.deviance, off, null.slope), here

@@ -279,6 +279,9 @@ def test_a_path_of_stationary_points_follows_the_solution_before():
         ({"offset": np.full(4, np.inf)}, "offset contains infinity"),
         ({"init": np.array([0.0, np.nan])}, "init contains NaN"),
         ({"init": np.zeros(3)}, r"init has a leaf of shape \(3,\)"),
+        ({"tol": -1.0}, "tol must be non-negative"),
+        ({"lower": 0.5}, "lower must be at most 0"),
+        ({"penalties": MCP(np.ones(2), -1.0)}, "gamma must be above 0"),
     ],
 )
 def test_a_path_of_stationary_points_looks_at_its_arguments(change, message):

@@ -6,7 +6,7 @@ import pytest
 
 import regjax
 from regjax.losses import Squared
-from regjax.penalties import L1, ElasticNet, Group, MultiTask
+from regjax.penalties import L1, Box, ElasticNet, Group, MultiTask
 from regjax.solvers.column_set import WHOLE
 from tests.problems import assert_close, problem, tolerance
 
@@ -79,6 +79,38 @@ def test_lanes_between_two_solutions_are_read_off_where_the_tolerance_allows(l2)
         assert np.all(gaps(fits) <= tol + 1e-14)
         assert np.abs(np.asarray(fits.gap) - gaps(fits)).max() <= 1e-13  # objectives differ by their rounding
         assert least <= (np.asarray(fits.num_iter) > 0).sum() <= most
+
+
+@pytest.mark.x64
+def test_a_path_from_a_dense_start():
+    """It does not make the working set too small: as many sweeps as without, and exact."""
+    rng = np.random.default_rng(3)
+    n, p = 30, 4 * WHOLE
+    X, y = jnp.asarray(rng.normal(size=(n, p))), jnp.asarray(1e-5 * rng.normal(size=n))
+    lams = regjax.lam_grid(X, y, num=9, ratio=0.02)
+    plain = regjax.lasso_path(X, y, lams, tol=1e-4)
+    fits = regjax.lasso_path(X, y, lams, tol=1e-4, init=jnp.ones(p))
+    assert bool(fits.converged.all())
+    assert int(fits.num_iter.sum()) <= 2 * int(plain.num_iter.sum())
+    Xc, yc = (np.asarray(a) - np.asarray(a).mean(0) for a in (X, y))
+    for w, lam in zip(np.asarray(fits.params.coef), np.asarray(lams), strict=True):
+        residual = yc - Xc @ w
+        theta = residual * min(1, lam / np.abs(residual @ Xc).max())
+        dual = (yc @ yc - (yc - theta) @ (yc - theta)) / 2
+        assert residual @ residual / 2 + lam * np.abs(w).sum() - dual <= 1e-4 * (yc @ yc) / 2
+
+
+def test_limits_far_away_are_as_good_as_none():
+    """The conjugate counts every slope beyond its strength times the limit, and rounding is not to be counted."""
+    limit = 9.9e35  # no limit at all, in glmnet
+    X, y, _ = problem(40, 12, seed=5)
+    lams = regjax.lam_grid(X, y, num=4, ratio=1e-3)
+    fits = regjax.lasso_path(X, y, lams, lower=-limit, upper=limit)
+    assert bool(fits.converged.all())
+    assert_close(fits.params.coef, regjax.lasso_path(X, y, lams).params.coef)
+    box = regjax.fit(X, y, Squared(), Box(-limit, limit))
+    assert bool(box.converged)
+    assert_close(box.params.coef, regjax.ols(X, y).params.coef)
 
 
 def least_gap(X, Y, W, value, scale, conjugate):
