@@ -162,7 +162,10 @@ def curvature_at(
     total = jnp.sum(h)
     sums, gram = weighted_moments(X, h)
     mean = task.one * sums / jnp.where(total > 0, total, 1)
+    raw = jnp.diag(gram)
     gram = gram - total * jnp.outer(mean, mean)  # rounding here costs speed, not accuracy: slopes are exact
+    varies = jnp.diag(gram) > 64 * float(jnp.finfo(gram.dtype).eps) * raw  # else it is all that is left
+    gram = jnp.where(varies[:, None] & varies, gram, 0)
     inside = _inside(penalty, point)
     gram = gram * inside * inside.T + jnp.diag(1 - inside[:, 0])
     if hessian is None:

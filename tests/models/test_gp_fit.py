@@ -159,7 +159,7 @@ def test_fits_compile_once_and_export():
     finally:
         jax.monitoring.clear_event_listeners()
     assert not compiled
-    exported = jax.export.export(FIT, platforms=("cuda", "tpu"))(X, y)
+    exported = jax.export.export(_COMPILED, platforms=("cuda", "tpu"))(X, y, 0.1)
     assert exported.platforms == ("cuda", "tpu")
 
 

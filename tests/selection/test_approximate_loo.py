@@ -167,7 +167,7 @@ def test_two_classes_by_two_predictors():
         (dict(simpler="bigger"), "simpler must be"),
         (dict(score="auc"), "score must be"),
         (dict(y=np.ones(5)), "y has 5 samples"),
-        (dict(penalties=L1(jnp.array([-1.0]))), "lam must be non-negative"),
+        (dict(penalties=L1(jnp.array([-1.0]))), "strengths of penalties must be non-negative"),
         (dict(penalties=regjax.penalties.L2Ball(jnp.ones(1))), "penalised form"),
     ],
 )
