@@ -565,6 +565,7 @@ def test_targets_as_a_column_are_not_broadcast():
     assert_close(fit.params.coef[:, 0], regjax.ridge(X, y, 0.5).params.coef)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_gradients_at_equal_singular_values():
     orthonormal = jnp.asarray(np.linalg.qr(rng.normal(size=(8, 3)))[0])

@@ -109,6 +109,7 @@ def test_parts_come_back_equal(name, tmp_path):
     assert_equal(regjax.load(tmp_path / "parts.npz"), PARTS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_no_class_is_forgotten():
     seen = set().union(*(classes_in(make()) for make in MODELS.values()), *map(classes_in, PARTS.values()))

@@ -97,7 +97,7 @@ def glmnet_arguments(case):
     return X / size, size, y, n * lams * alpha, n * lams * (1 - alpha), factors, options
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_equals_glmnet(name):

@@ -141,6 +141,7 @@ def test_squares_within_limits(name):
     check(name, Squared(), Y, lambda y, eta: eta - y)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ["l2 ball", "l1 ball", "slope", "total variation"])  # another one runs by default

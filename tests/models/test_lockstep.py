@@ -76,6 +76,7 @@ def test_weights_offset_and_ridge_in_every_lane(loss):
         assert_close(together.objective[lane], one.objective, f64=1e-10, f32=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_derivatives_of_every_lane():
     X, eta = lanes(4, 3)

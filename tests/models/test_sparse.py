@@ -427,6 +427,7 @@ def test_ball_takes_what_the_lasso_takes(given):
     assert_close(ball.params.coef, regjax.lasso(X, y, ball.lam, offset=offset, **given).params.coef)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_a_ball_that_holds_an_interpolant_though_not_that_of_least_norm():
     rng = np.random.default_rng(0)
