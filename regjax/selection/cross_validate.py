@@ -227,7 +227,8 @@ def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows,
     y = jnp.asarray(study.y, jnp.result_type(float, study.y)).reshape(n, -1)
     v = jnp.ones(n, y.dtype) if study.weights is None else jnp.asarray(study.weights, y.dtype)
     train, test = (jnp.where(mask, v, 0) for mask in (splits.train, splits.test))
-    train, test = jnp.concatenate([v[None], train]), jnp.concatenate([jnp.zeros_like(v)[None], test])
+    # the fit on all samples gets a score as well, which nobody reads: on a fold, so that its derivative is finite
+    train, test = jnp.concatenate([v[None], train]), jnp.concatenate([test[:1], test])
     factors = jnp.sum(train, axis=1) / jnp.sum(v) if per_sample else jnp.ones(len(train), v.dtype)
     shift = jnp.zeros((n, 1), y.dtype) if study.offset is None else jnp.asarray(study.offset).reshape(n, -1)
 

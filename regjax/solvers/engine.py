@@ -8,7 +8,7 @@ from jax import Array, lax
 
 from regjax.core.solution import Status, relative
 from regjax.penalties import L1, ElasticNet, Limited, Penalty
-from regjax.solvers.certificate import Certificate, Columns, Moments, Problem, pose
+from regjax.solvers.certificate import Certificate, Columns, Moments, Problem, least_gap, pose
 from regjax.solvers.column_set import WHOLE, Judge, PathResult, solve_path
 from regjax.solvers.coordinate import coordinate_descent
 from regjax.solvers.homotopy import homotopy_path
@@ -123,13 +123,14 @@ def _judge(columns: Columns, penalty: Penalty, tol: Array) -> Judge:
     """
     free = jax.vmap(lambda penalty: penalty.free(jnp.zeros((columns.X.shape[1], 1), columns.X.dtype)))(penalty)
     usual = jnp.argmin(jnp.sum(free, axis=(1, 2)))
-    null = pose(columns.X, columns.Y, jax.tree.map(lambda a: a[usual], penalty)).null
+    problem = pose(columns.X, columns.Y, jax.tree.map(lambda a: a[usual], penalty))
     known = jnp.all(free == free[usual], axis=(1, 2))
 
     def gap(penalty, tol, w, pull, squares):
-        w, pull = w[:, None], pull[:, None]
-        scale = penalty.dual_scale(pull)
-        return relative((1 - scale) ** 2 * squares / 2 + penalty.slack(w, scale * pull), null) / tol
+        off = least_gap(
+            penalty, w[:, None], pull[:, None], problem.null_slope, lambda scale: (1 - scale) ** 2 * squares / 2
+        )
+        return relative(off, problem.null) / tol
 
     def judge(lanes, w, pull, squares):
         excess = jax.vmap(gap)(jax.tree.map(lambda a: a[lanes], penalty), tol[lanes], w, pull, squares)

@@ -264,3 +264,15 @@ def test_devices_are_devices(devices):
     data = regjax.data.diabetes()
     with pytest.raises(ValueError, match="devices must be a sequence"):
         regjax.cross_validate(data.X, data.y, Squared(), L1(jnp.ones(2)), folds=3, devices=devices)
+
+
+@pytest.mark.x64
+def test_the_error_has_derivatives():
+    X, y = small()
+
+    def error(lams):
+        return jnp.sum(regjax.cross_validate(X, y, Squared(), L2(lams), folds=3).mean)
+
+    lams, step = jnp.array([1.0, 0.1]), 1e-4
+    finite = [(error(lams.at[i].add(step)) - error(lams.at[i].add(-step))) / (2 * step) for i in range(2)]
+    assert_close(jax.grad(error)(lams), jnp.stack(finite), f64=1e-6)
