@@ -464,7 +464,7 @@ def test_degenerate_targets_and_samples():
         assert bool(nothing.converged)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["lasso", "group_lasso", "nonnegative_least_squares", "lasso_ball"])
 def test_degenerate_data_of_sparse_models(name):
@@ -539,7 +539,7 @@ def test_least_squares_on_a_support_is_not_called_rank_deficient():
     assert int(sparse.status) == Status.CONVERGED
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @every_fit
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float16"])
@@ -643,7 +643,7 @@ KERNEL_FITS = {  # X, y to a status and predictions at X
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", KERNEL_FITS)
 def test_degenerate_data_of_kernel_models(name):
     fit = jax.jit(KERNEL_FITS[name])

@@ -48,7 +48,7 @@ def grid(name):
     return loss, jnp.asarray(y.ravel()), jnp.asarray(eta.ravel())
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @every
 def test_derivatives_equal_autodiff(name):
     loss, y, eta = grid(name)
@@ -97,6 +97,7 @@ def test_conjugate_equals_its_definition(name):
     assert float(jnp.min(rest)) >= -tolerance(1e-12, 1e-5) * scale
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @every
 def test_deviance_is_twice_the_distance_to_the_best_value(name):
@@ -111,6 +112,7 @@ def test_deviance_is_twice_the_distance_to_the_best_value(name):
     assert_close(loss.deviance(y, eta), jnp.maximum(expected, 0), f64=1e-12, f32=1e-5)
 
 
+@pytest.mark.sample(2)
 @every
 def test_finite_at_extremes_in_float32(name):
     loss, y, eta = LOSSES[name]
@@ -122,6 +124,7 @@ def test_finite_at_extremes_in_float32(name):
     assert not bool(jnp.any(jnp.isnan(loss.value(y, eta))))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @every
 def test_relative_precision_in_the_tails(name):
@@ -133,6 +136,7 @@ def test_relative_precision_in_the_tails(name):
     assert float(jnp.max(jnp.abs(single - double) / jnp.maximum(size, 1e-6))) < 2e-2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @every
 def test_mean_inverts_the_link(name):

@@ -145,16 +145,28 @@ def map_problems(fun: Callable[..., Any], problem: Any, variants: Any, rank: int
     return jax.tree.map(restore, result)
 
 
-def hides_lanes(fun: Callable[..., Any], args: tuple[Any, ...], rank: int) -> Any:
-    """`fun(*args)` under `jax.vmap` over the lane axes of arguments that `sees_lanes` passed: it sees them no more."""
+def hides_lanes(fun: Callable[..., Any], args: tuple[Any, ...], rank: int, owners: int = 0) -> Any:
+    """`fun(*args)` under `jax.vmap` over the lane axes of arguments that `sees_lanes` passed: it sees them no more.
+
+    Lanes along which one of the first `owners` arguments varies come one after the other on CPU, as in `map_lanes`.
+    """
     if rank == 0:
         return fun(*args)
     size = max(len(leaf) for leaf in jax.tree.leaves(args))
+
+    def lane(i):
+        return jax.tree.map(lambda leaf: leaf[i if len(leaf) > 1 else 0], args)
+
+    def inner(*args):
+        return hides_lanes(fun, args, rank - 1, owners)
+
+    if size == 1:
+        return jax.tree.map(lambda leaf: leaf[None], inner(*lane(0)))
+    if any(len(leaf) > 1 for leaf in jax.tree.leaves(args[:owners])):
+        return map_lanes(lambda i: inner(*lane(i)), jnp.arange(size))
     axes = jax.tree.map(lambda leaf: 0 if len(leaf) > 1 else None, args)
     args = jax.tree.map(lambda leaf: leaf if len(leaf) > 1 else leaf[0], args)
-    if size == 1:
-        return jax.tree.map(lambda leaf: leaf[None], hides_lanes(fun, args, rank - 1))
-    return jax.vmap(lambda *args: hides_lanes(fun, args, rank - 1), in_axes=axes)(*args)
+    return jax.vmap(inner, in_axes=axes)(*args)
 
 
 def in_lockstep(

@@ -15,6 +15,7 @@ from regjax.core.lanes import in_any_lane
 from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
+from regjax.models.by_columns import fit_columns
 from regjax.models.by_moments import by_moments, fit_moments
 from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general
 from regjax.models.linear import ols, ridge, tikhonov
@@ -25,7 +26,7 @@ from regjax.penalties import L1, L2, Penalty, Tikhonov, Zero, check_penalty, is_
 from regjax.solvers.any_loss import resolve_loss
 from regjax.solvers.certificate import null_pull
 from regjax.solvers.manifold import drift
-from regjax.solvers.minimize import Solver, minimize, resolve
+from regjax.solvers.minimize import Solver, resolve
 
 
 def fit(
@@ -158,38 +159,29 @@ def _closed_form(X: Any, samples: Samples, penalty: Penalty, intercept: bool) ->
 
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, solver, max_iter):
-    data, penalty, size = prepare(X, Y, weights, given, limits, intercept, standardize)
-    if by_moments(X, solver):
-        found = fit_moments(
-            X, Y, weights, given, limits, init, tol, intercept=intercept, standardize=standardize, max_iter=max_iter
-        )
-        outcome = found.outcome
-    else:
-        found = None
-        scaled = init * size[:, None]
-        outcome = minimize(data.scaled_x, data.scaled_y, penalty, scaled, solver=solver, tol=tol, max_iter=max_iter)
+    solve = fit_moments if by_moments(X, solver) else partial(fit_columns, solver=solver)
+    found = solve(
+        X, Y, weights, given, limits, init, tol, intercept=intercept, standardize=standardize, max_iter=max_iter
+    )
+    outcome = found.outcome
+    data, penalty, size = prepare(X, Y, weights, given, limits, intercept, standardize)  # only for derivatives
     theta = (data.X, data.Y, data.weights, penalty)
-    coef = implicit_solution(_stationarity, _solve_on_manifold, outcome.coef, theta, None)
-    # from the arrays that the solver had: without their roots of the weights only for derivatives
-    half_squares = jnp.sum((data.scaled_y - data.scaled_x @ coef) ** 2) / 2
-    half_squares = with_derivative_of(half_squares, squares(data, data.Y - data.X @ coef).sum() / 2)
-    objective = half_squares + penalty.value(coef)
+    scaled = implicit_solution(_stationarity, _solve_on_manifold, outcome.coef, theta, None)
+    value = squares(data, data.Y - data.X @ scaled).sum() / 2 + penalty.value(scaled)
+    derived = (scaled / size[:, None], data.intercept_of(scaled), value)
+    coef, b, objective = (with_derivative_of(*pair) for pair in zip(found[:3], derived, strict=True))
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     status = worst(jnp.atleast_1d(outcome.status))
     lost = (squares(data, data.Y).sum() == 0) & jnp.any(data.Y != 0)  # squares that underflow
     lost |= lax.cond(
-        in_any_lane(jnp.any((data.size if found is None else found.size) == 0)),
+        in_any_lane(jnp.any(found.size == 0)),
         lambda *args: _overlooks(*args, intercept=intercept, standardize=standardize),
         lambda *args: jnp.array(False),
-        *lax.stop_gradient((coef, X, Y, weights, given, limits)),  # as given, so that nothing is computed in vain
+        *lax.stop_gradient((outcome.coef, X, Y, weights, given, limits)),  # as given: nothing is computed in vain
     )
     status = jnp.where(lost & succeeded(status), Status.ILL_CONDITIONED, status)
     valid = data.valid & is_valid(penalty) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
-    b = data.intercept_of(coef)
-    coef = coef / size[:, None]
-    if found is not None:  # the same without a pass over X, which is then only for derivatives
-        coef, b, objective = (with_derivative_of(*pair) for pair in zip(found[:3], (coef, b, objective), strict=True))
     known = valid & (status != Status.NON_FINITE)
     coef, b = (jnp.where(known, a, jnp.nan) for a in (coef, b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective

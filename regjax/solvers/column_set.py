@@ -177,7 +177,8 @@ def _growing_path(X, y, penalties, start, max_iter, judge):
     padded = _extended(penalties, _SPAN + _STRIDE)
     level = jnp.mean(jnp.where(jnp.isinf(padded.l1), 0, padded.l1), axis=1)
     held = Gathered.nothing(min(p, max(_LEAST, 2 * n), _MOST), n, p, X.dtype)
-    free = jnp.any((penalties.l1 == 0) & (data.diagonal > 0), axis=0)
+    # what no lane charges; what only some lanes leave free, at λ = 0, enters as other columns do
+    free = jnp.all(penalties.l1 == 0, axis=0) & (data.diagonal > 0)
     needed = free | (start != 0)
     needed = jnp.where(jnp.sum(needed) <= held.room, needed, free)  # a start for which there is no room is left
     rank = _rank(data.moments, penalties, jnp.minimum(padded.l1[0], padded.l1[chunk - 1]))

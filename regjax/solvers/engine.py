@@ -51,7 +51,7 @@ def working_set_path(
     def together(lower=None, upper=None):
         judge = _judge(columns, penalty, tol) if isinstance(columns, Columns) else None
         path = solve_path(columns, l1, l2, lower, upper, start, max_iter, judge)
-        return _finished(columns, penalty, tol, path)
+        return _finished(columns, penalty, tol, max_iter, path)
 
     def apart():  # each variant has limits of its own
         def one(start, variant):
@@ -59,7 +59,7 @@ def working_set_path(
             result = solve_path(columns, l1[None], l2[None], lower, upper, start, max_iter)
             return result.coef[0], jax.tree.map(lambda a: a[0], result)
 
-        return _finished(columns, penalty, tol, lax.scan(one, start, (l1, l2, lower, upper))[1])
+        return _finished(columns, penalty, tol, max_iter, lax.scan(one, start, (l1, l2, lower, upper))[1])
 
     def knot_by_knot():
         sums = columns.moments()
@@ -93,14 +93,15 @@ def working_set_path(
     return lax.while_loop(unfinished, attempt, (jnp.where(proportional, 0, 1), nothing))[1]
 
 
-def _finished(columns, penalty, tol, path: PathResult) -> tuple[Array, Array]:
+def _finished(columns, penalty, tol, max_iter, path: PathResult) -> tuple[Array, Array]:
     """Coefficients and sweeps, with coordinate descent over all columns where the working set was too small."""
 
     def one(start, lane):
         penalty, tol, coef, num_iter, solved = lane
 
         def descend():
-            outcome = coordinate_descent(pose(columns.X, columns.Y, penalty), penalty, start, tol=tol)
+            problem = pose(columns.X, columns.Y, penalty)
+            outcome = coordinate_descent(problem, penalty, start, tol=tol, max_iter=max_iter)
             return outcome.coef, outcome.num_iter
 
         coef, num_iter = lax.cond(solved, lambda: (coef[:, None], num_iter), descend)

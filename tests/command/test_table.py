@@ -126,9 +126,10 @@ def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     path = write(tmp_path / "table.csv", HEADER, ROWS)
-    monkeypatch.setattr("pathlib.Path.open", refuse)
-    with pytest.raises(BadTable, match=r"table.csv cannot be read: Permission denied"):
-        read_table(path)
+    with monkeypatch.context() as patch:  # which ends before pytest itself opens files
+        patch.setattr("pathlib.Path.open", refuse)
+        with pytest.raises(BadTable, match=r"table.csv cannot be read: Permission denied"):
+            read_table(path)
 
 
 def test_models_are_chosen_by_the_kind_of_the_target():

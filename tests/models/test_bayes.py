@@ -16,7 +16,7 @@ def dense(variance, size):
     return variance * np.eye(size) if variance.ndim == 0 else np.diag(variance) if variance.ndim == 1 else variance
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(12, 4), (5, 9)])
 @pytest.mark.parametrize("noise", ["scalar", "vector"])
 @pytest.mark.parametrize("prior", ["scalar", "vector", "matrix"])

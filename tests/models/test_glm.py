@@ -63,7 +63,7 @@ PAIRS = {
 F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", PAIRS)
 def test_optimality_recomputed(name):
     """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
@@ -402,6 +402,7 @@ def test_inference_of_two_classes_is_logistic():
     assert_close(np.einsum("ikjl,k,l->ij", two.sandwich, contrast, contrast), one.sandwich, f64=1e-8)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rows", ["alike", "in turns"])
 @pytest.mark.parametrize("name", ["poisson", "poisson ridge", "gamma"])
 def test_many_samples(name, rows):

@@ -30,7 +30,7 @@ def family(case):
     return losses.NegativeBinomial(1 / 1.3) if name.startswith("Negative") else losses.Binomial(link)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLM)
 def test_equals_r_glm(name):
@@ -97,7 +97,7 @@ def glmnet_arguments(case):
     return X / size, size, y, n * lams * alpha, n * lams * (1 - alpha), factors, options
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_equals_glmnet(name):
@@ -192,7 +192,7 @@ def split(name):
     return np.column_stack([data[n] for n in kept]), np.asarray(data[RESPONSE[name]]), data
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", RLM)
 def test_equals_rlm(name):

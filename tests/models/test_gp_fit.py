@@ -105,6 +105,7 @@ def test_without_a_race_every_start_is_followed():
     assert float(fit.objective) <= float(FIT(X, y).objective) + tolerance(1e-6, 1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_a_race_loses_nothing_where_the_signal_is_weak():
     """Many maxima within a few nats, and saddles between them at which starts seem to have ended."""

@@ -23,7 +23,7 @@ def test_ridge_is_least_squares_on_augmented_rows_and_its_dual(shape, lam):
     assert_close(coef, X.T @ np.linalg.solve(X @ X.T + lam * np.eye(n), y), f64=1e-8, f32=2e-2)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize("shape", [(30, 6), (7, 15)])
 @pytest.mark.parametrize("intercept", [True, False])

@@ -51,6 +51,7 @@ def test_a_lane_that_is_not_finite_leaves_the_others_alone():
     assert np.all(np.isfinite(np.delete(np.asarray(fits.params.coef), 2, axis=0)))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "loss", [Poisson(), pytest.param(Huber(1.0), marks=pytest.mark.slow)], ids=["poisson", "huber"]
 )

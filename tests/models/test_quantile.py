@@ -49,7 +49,7 @@ def least_value(non_crossing, limits, cost):
     ).fun  # fmt: skip
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("non_crossing", [True, False])

@@ -71,7 +71,7 @@ FAMILY = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.x64
 def test_solvers_agree_on_the_family(name):
@@ -133,6 +133,7 @@ def test_one_column_has_its_closed_form(solver):
         assert_close(regjax.lasso(X, y, lam, solver=solver).params.coef, np.atleast_1d(truth), f64=1e-10, f32=1e-4)
 
 
+@pytest.mark.sample(2)
 @sizes
 @pytest.mark.x64
 def test_elastic_net_is_a_lasso_on_augmented_rows(size):
@@ -143,6 +144,7 @@ def test_elastic_net_is_a_lasso_on_augmented_rows(size):
     assert_close(regjax.elastic_net(X, y, 2.0, 0.7, intercept=False).params.coef, fit.params.coef, f64=1e-8, f32=5e-3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @sizes
 def test_lam_max_is_where_the_first_coefficient_enters(size):

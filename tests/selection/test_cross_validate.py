@@ -28,7 +28,7 @@ def small(n=40, p=6, seed=0):
     return X, X @ np.where(np.arange(p) % 2, 1.0, 0.0) + 0.5 * rng.normal(size=n)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLMNET)
 def test_equals_glmnet(name):
@@ -49,6 +49,7 @@ def test_equals_glmnet(name):
     assert cv.fits.gap.shape == (len(np.unique(fold)), len(lams))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @pytest.mark.parametrize("penalty", [lambda lams: ElasticNet(lams, 0.5), L2], ids=["elastic_net", "l2"])
 def test_equals_separate_fits(penalty):

@@ -13,7 +13,7 @@ def refits(fit, X, Y, v):
     return jnp.stack([Y[i] - predict(v.at[i].set(0.0))[i] for i in range(len(Y))])
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.once
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14), (9, 9), (9, 8)])
 @pytest.mark.parametrize("intercept", [True, False])
