@@ -111,11 +111,11 @@ def run_tiny():
     print("glm_path: regjax reaches a gap of 1e-6 for both losses")
 
 
-def run_all(only):
+def run_all(only, losses, shapes):
     rivals = peers.installed([name for name in only if name != "regjax"])
     rows = []
-    for family in LOSSES:
-        for n, p in SHAPES:
+    for family in losses:
+        for n, p in shapes:
             X, y, lams = problem(n, p, family)
             ours, compile_seconds = regjax_run(family, X, y, lams)
             runs = {"regjax": ours}
@@ -143,15 +143,18 @@ def run_all(only):
 
 
 def main():
-    everyone = ["regjax", *SETTINGS]
+    everyone, shapes = ["regjax", *SETTINGS], [f"{n}x{p}" for n, p in SHAPES]
     options = common.arguments(
-        __doc__, ("--only", {"nargs": "+", "choices": everyone, "default": everyone, "help": "methods to run"})
+        __doc__,
+        ("--only", {"nargs": "+", "choices": everyone, "default": everyone, "help": "methods to run"}),
+        ("--losses", {"nargs": "+", "choices": list(LOSSES), "default": list(LOSSES), "help": "losses to fit"}),
+        ("--shapes", {"nargs": "+", "choices": shapes, "default": shapes, "help": "sizes of the data"}),
     )
     jax.config.update("jax_enable_x64", True)
     if options.tiny:
         run_tiny()
     else:
-        run_all(options.only)
+        run_all(options.only, options.losses, [tuple(map(int, shape.split("x"))) for shape in options.shapes])
 
 
 if __name__ == "__main__":
