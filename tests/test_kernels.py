@@ -304,6 +304,7 @@ def test_a_map_with_parameters_has_their_gradient():
     assert_close(by_kernel, by_hand, f32=1e-4)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @every
 def test_pytree_points_equal_the_ravelled_matrix(name):

@@ -58,6 +58,7 @@ def test_derivatives_equal_autodiff(name):
     assert_close(loss.curvature(y, eta), bend, f64=1e-11, f32=1e-4)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @every
 def test_the_working_weight_is_a_curvature(name):
@@ -80,6 +81,7 @@ def test_convexity_is_as_declared(name):
     assert lowest >= -1e-6 if loss.convex else lowest < 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.once
 @every
 def test_conjugate_equals_its_definition(name):

@@ -138,6 +138,7 @@ def test_results_bring_their_own_axes_bands_and_words():
     assert ax.get_xlabel() == "penalty strength λ"
 
 
+@pytest.mark.once
 def test_gp_draws_mean_band_samples_and_data():
     x = jnp.linspace(0, 3, 6)
     process = regjax.gp(regjax.kernels.RBF(1.0), x[:, None], jnp.sin(x), 0.01)

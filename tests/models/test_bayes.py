@@ -46,6 +46,7 @@ def test_posterior_equals_the_gaussian_formulas(shape, noise, prior):
             solution.params.variance(Z, noise=True)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(12, 4), (5, 9)])
 def test_posterior_mean_is_ridge(shape):
     X, y, v = problem(*shape)

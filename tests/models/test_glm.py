@@ -113,6 +113,7 @@ def test_solvers_agree():
     assert_close(one.gap, 0.0, f64=1e-12, scale=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_lam_max_is_where_the_first_coefficient_enters():
     y = TARGETS["class"]
@@ -463,6 +464,7 @@ def test_lanes_of_a_path_leave_each_other_alone():
     assert_close(fits.params.coef[good], jnp.stack(alone), f64=1e-8)
 
 
+@pytest.mark.once
 @pytest.mark.x64
 def test_supports_beyond_the_samples_and_starts_far_away():
     rng = np.random.default_rng(1)

@@ -146,7 +146,7 @@ def test_cox_equals_glmnet(name):
     assert_close((fits.params.coef / size)[: len(case["lambda"])], np.array(case["coef_polished"], float), f64=1e-8)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_equals_coxph(ties):

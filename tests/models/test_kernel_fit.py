@@ -19,7 +19,7 @@ TARGETS = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", TARGETS)
 def test_linear_kernel_is_the_linear_model(name):

@@ -23,6 +23,7 @@ KERNEL = 1.5 * Matern32(1.0)
 LAMS = jnp.array([0.1, 1.0])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("lam", "intercept"), [(0.05, False), (LAMS, True)], ids=["one", "per target"])
 def test_conjugate_gradients_are_exact(lam, intercept):
     keywords = {"weights": V, "intercept": intercept}
@@ -40,6 +41,7 @@ def test_conjugate_gradients_are_exact(lam, intercept):
     assert np.linalg.norm(left) < tolerance(1e-9, 1e-3) * np.linalg.norm(np.asarray(Y))
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_the_preconditioner_saves_iterations():
     counts = [
@@ -60,6 +62,7 @@ def test_conjugate_gradients_know_white_noise_and_say_when_they_stop_short():
     assert float(short.residual) > 1e-3
 
 
+@pytest.mark.once
 def test_nystrom_with_all_points_is_exact_and_with_few_is_ridge_on_the_basis():
     keywords = {"weights": V, "intercept": True}
     exact = regjax.kernel_ridge(KERNEL, X, Y, LAMS, **keywords)

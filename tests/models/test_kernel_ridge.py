@@ -45,6 +45,7 @@ def left_out(kernel, X, y, lam, v, intercept):
     return np.array(errors)
 
 
+@pytest.mark.sample(2)
 @both
 def test_equals_the_formula(intercept):
     fit = regjax.check(regjax.kernel_ridge(KERNEL, X, Y, LAMS, weights=V, intercept=intercept))

@@ -149,6 +149,7 @@ def test_logistic_within_limits(name):
     check(name, Logistic(), (Y > 0).astype(Y.dtype), lambda y, eta: 1 / (1 + np.exp(-eta)) - y)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_limits_of_a_sorted_norm_in_standardized_columns():
     """The linear program in the scale of the columns; at other points the gap is more than what is left to gain."""

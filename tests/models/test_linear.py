@@ -12,6 +12,7 @@ from tests.problems import REFERENCE, assert_close, problem, reference, toleranc
 rng = np.random.default_rng(0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(30, 6), (7, 15)])
 @pytest.mark.parametrize("lam", [1e-3, 0.5, 40.0])
 def test_ridge_is_least_squares_on_augmented_rows_and_its_dual(shape, lam):
@@ -159,6 +160,7 @@ def test_shared_null_space_is_flagged():
     assert_close(solution.params.coef[2], 0.0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(30, 6), (7, 15)])
 def test_ridge_ball_is_ridge_at_its_lam(shape):
     X, y, v = problem(*shape)

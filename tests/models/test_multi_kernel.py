@@ -50,6 +50,7 @@ def test_linear_kernels_on_blocks_are_ridge_with_a_strength_per_block(intercept)
     assert_close(without.params(Z), regjax.ridge(X[:, :2], Y, 0.5, intercept=intercept).params(Z[:, :2]), f32=1e-4)
 
 
+@pytest.mark.once
 def test_the_strengths_say_which_block_matters():
     kernels = [on(RBF(1.0), (0, 1)), on(RBF(1.0), (2, 3))]
     fit = regjax.multi_kernel_ridge_fit(kernels, X, Y, num_candidates=6, num_scales=8)

@@ -86,6 +86,7 @@ def test_solvers_agree_on_the_family(name):
         assert_close(fit.params, fits["fista"].params, f64=1e-6, f32=2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_coordinate_descent_takes_groups_with_a_ridge_within_limits():
     """Groups of different sizes, with limits of each coefficient that bind."""
@@ -411,7 +412,7 @@ def test_limits_of_groups_hold_and_are_certified():
     assert_close(wide.params.coef, regjax.group_lasso(X, y, 2.0, groups, weights=v).params.coef)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize(
     "given",

@@ -42,6 +42,7 @@ def gauge(z, l1, charges):
     return linprog(cost, A_eq=parts, b_eq=z, A_ub=below, b_ub=np.zeros(len(below)), bounds=(None, None)).fun
 
 
+@pytest.mark.once
 @pytest.mark.x64
 def test_the_fused_lasso():
     """Coefficients, gap and λ_max against numpy's; derivatives against differences."""

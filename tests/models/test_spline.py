@@ -65,6 +65,7 @@ def test_limits_are_interpolation_and_a_line():
     assert_close(far, regjax.ols(x, y).params(jnp.array([-10.0, 20.0])), f32=1e-4)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", ["weight zero", "tie"])
 def test_between_and_beyond_the_knots(change):
     """A sample of weight zero, or a tie, leaves a spare knot, which must not show."""
@@ -90,6 +91,7 @@ def test_one_distinct_x_is_invalid():
     assert int(solution.status) == Status.INVALID
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", MGCV)
 def test_penalized_splines_equal_mgcv(name):

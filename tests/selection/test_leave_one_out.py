@@ -37,6 +37,7 @@ def test_equals_refitting(shape, intercept, penalized):
         assert_close(regjax.loo_score(X, Y, lam, gamma, **keywords), v @ expected**2 / v.sum(), f32=2e-2)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14)])
 def test_at_zero_too(shape):
     """Least squares, and the interpolating fit of minimum norm."""

@@ -54,6 +54,7 @@ def test_ridge_is_reached_to_a_thousandth(average):
     assert np.all(np.isnan(solution.history.held_out))
 
 
+@pytest.mark.once
 def test_the_support_of_the_lasso_is_found():
     for seed in range(3):
         X, y, _ = standard(400, 30, seed, sparse=5)
