@@ -4,6 +4,7 @@ Some samples are fitted exactly, with slopes θ between −τ and 1 − τ; the 
 coefficients move on the manifold on which the penalty is smooth.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +13,9 @@ from jax import Array, lax
 
 from regjax.core.implicit import implicit_solution
 from regjax.core.linalg import symmetric_solver
-from regjax.penalties import Penalty
+from regjax.penalties import Box, Penalty, TotalVariation
 from regjax.penalties.balls import Ball
+from regjax.solvers.interior_point import interior_point
 from regjax.solvers.manifold import along_manifold, drift, on_manifold
 from regjax.solvers.task import Task
 
@@ -70,25 +72,45 @@ def newton_step(kinks: Kinks, state: Array) -> Array:
     return pack(jnp.concatenate([point[:1] + task.one * move[:1], w]), multipliers + change)
 
 
+def at_solution(task: Task, penalty: Penalty, point: Array) -> tuple[Kinks, Array]:
+    """The kinks at a solution (p + 1, t), and the slopes θ (m,) of the samples that it fits exactly."""
+    seen = task.weights[:, None] > 0
+    r = task.y - task.predictor(point)
+    size = jnp.abs(task.y - task.offset) + jnp.abs(task.X) @ jnp.abs(point[1:])
+    near = float(jnp.finfo(r.dtype).eps) ** 0.6 * jnp.max(jnp.where(seen, size, 0))
+    kinks = Kinks(task, penalty, (seen & (jnp.abs(r) <= near)).astype(r.dtype))
+    state = pack(point, jnp.zeros(most_exact_fits(task), r.dtype))
+    # the conditions are linear in θ: one step from anywhere finds it
+    return kinks, unpack(state - solve_conditions(None, kinks, state, conditions(state, kinks)), task)[1]
+
+
 def with_derivatives(task: Task, penalty: Penalty, point: Array) -> Array:
     """The solution `point` (p + 1, t) with the derivatives of the conditions.
 
     Near a solution that is unique, with no more exact fits than it takes, these stay what they are. Elsewhere there are
     no derivatives, and they are nan.
     """
-    fixed_task, fixed_penalty, point = lax.stop_gradient((task, penalty, point))
-    seen = task.weights[:, None] > 0
-    r = fixed_task.y - fixed_task.predictor(point)
-    size = jnp.abs(fixed_task.y - fixed_task.offset) + jnp.abs(fixed_task.X) @ jnp.abs(point[1:])
-    near = float(jnp.finfo(r.dtype).eps) ** 0.6 * jnp.max(jnp.where(seen, size, 0))
-    exact = (seen & (jnp.abs(r) <= near)).astype(r.dtype)
-    fixed = Kinks(fixed_task, fixed_penalty, exact)
-    state = pack(point, jnp.zeros(most_exact_fits(task), r.dtype))
-    _, multipliers = unpack(state - solve_conditions(None, fixed, state, conditions(state, fixed)), task)
-    state = pack(point, multipliers)
-    derived = implicit_solution(conditions, solve_conditions, state, Kinks(task, penalty, exact), None)
-    unique = (jnp.sum(exact) <= len(multipliers)) & _solver(fixed, state)[1]
+    kinks, multipliers = at_solution(*lax.stop_gradient((task, penalty, point)))
+    state = pack(lax.stop_gradient(point), multipliers)
+    derived = implicit_solution(conditions, solve_conditions, state, Kinks(task, penalty, kinks.exact), None)
+    unique = (jnp.sum(kinks.exact) <= len(multipliers)) & _solver(kinks, state)[1]
     return unpack(derived, task)[0] * jnp.where(unique, 1, jnp.nan)
+
+
+def null_pull(task: Task, penalty: Penalty) -> Array:
+    """The gradient (p + 1, t) of the loss at the null model, whose slopes are orthogonal to what is not charged.
+
+    Where several samples are fitted exactly by chance, it is one of the subgradients.
+    """
+    w = jnp.zeros((task.X.shape[1], task.offset.shape[1]), task.X.dtype)
+    if isinstance(penalty, TotalVariation):
+        held = replace(penalty, lam=jnp.inf)  # a constant is not charged
+    else:
+        far = jnp.where(penalty.free(w), jnp.inf, 0)
+        held = Box(-far, far)
+    point = interior_point(task, held, jnp.zeros((len(w) + 1, w.shape[1]), w.dtype), tol=0).coef
+    kinks, multipliers = at_solution(task, held, point)
+    return task.pull(task.weights[:, None] * slopes_at(kinks, point, multipliers))
 
 
 def most_exact_fits(task: Task) -> int:

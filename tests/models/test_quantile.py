@@ -217,7 +217,6 @@ def test_within_a_ball_equals_the_linear_program():
 def test_groups_in_lanes_and_their_derivatives():
     """Each λ has its certificate; in X, y, weights, τ and λ against central differences; nothing moves at λ = 500."""
 
-    @jax.jit
     @partial(jax.vmap, in_axes=(None, None, None, None, 0))
     def fit(X, y, v, tau, lam):
         solution = regjax.quantile_regression(X, y, tau, Group(lam, [0, 1, 1]), weights=v)
@@ -226,10 +225,28 @@ def test_groups_in_lanes_and_their_derivatives():
     args = tuple(jnp.asarray(a) for a in (X, Y, V, 0.4, [3.0, 6.0, 500.0]))
     turn = np.random.default_rng(1)
     direction = tuple(jnp.asarray(0.1 * turn.normal(size=a.shape)) for a in args)
-    found, moves, gaps = jax.jvp(fit, args, direction, has_aux=True)
+    move = jax.jit(lambda *args: jax.jvp(fit, args, direction, has_aux=True))  # one program for all three points
+    found, moves, gaps = move(*args)
     assert float(gaps.max()) <= 1e-10
     assert np.all(np.asarray(found[0][2]) == 0)
     assert np.all(np.asarray(found[0][0]) != 0)
     h = 1e-6
-    up, down = (fit(*(a + s * h * d for a, d in zip(args, direction, strict=True)))[0] for s in (1, -1))
+    up, down = (move(*(a + s * h * d for a, d in zip(args, direction, strict=True)))[0] for s in (1, -1))
     assert_close(moves, jax.tree.map(lambda a, b: (a - b) / (2 * h), up, down), f64=1e-6)
+
+
+@pytest.mark.x64
+@pytest.mark.parametrize("factors", [pytest.param(None, marks=pytest.mark.slow), np.array([1.0, 0.0, 2.0])])
+def test_lam_max_is_where_the_first_coefficient_enters(factors):
+    """With a column that is not charged, which the null model fits."""
+    top = regjax.lam_max(X, Y, loss=regjax.losses.Quantile(0.3), weights=V, factors=factors)
+    fits = regjax.path(X, Y, regjax.losses.Quantile(0.3), L1(top * jnp.array([1.0001, 0.999]), factors), weights=V)
+    free = 0 if factors is None else 1
+    assert [int(k) for k in jnp.sum(jnp.abs(fits.params.coef) > 1e-9, axis=1)] == [free, free + 1]
+
+
+@pytest.mark.once
+def test_absolute_errors_inside_jit():
+    inside = jax.jit(lambda y: regjax.lp_regression(X, y, 1))(jnp.asarray(Y))
+    assert bool(inside.converged)
+    assert_close(inside.objective, 2 * regjax.quantile_regression(X, Y, 0.5).objective, f64=1e-11, f32=1e-5)
