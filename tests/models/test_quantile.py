@@ -213,6 +213,7 @@ def test_within_a_ball_equals_the_linear_program():
     assert float(bounds.max()) <= best * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_groups_in_lanes_and_their_derivatives():
     """Each λ has its certificate; in X, y, weights, τ and λ against central differences; nothing moves at λ = 500."""
@@ -236,13 +237,24 @@ def test_groups_in_lanes_and_their_derivatives():
 
 
 @pytest.mark.x64
-@pytest.mark.parametrize("factors", [pytest.param(None, marks=pytest.mark.slow), np.array([1.0, 0.0, 2.0])])
-def test_lam_max_is_where_the_first_coefficient_enters(factors):
+def test_lam_max_is_the_largest_slope_at_the_quantile():
+    """That of the sample at the quantile is what makes the slopes sum to 0."""
+    top = regjax.lam_max(X, Y, loss=regjax.losses.Quantile(0.3), weights=V)
+    order = np.argsort(Y)
+    at = order[np.searchsorted(np.cumsum(V[order]), 0.3 * V.sum())]
+    slopes = V * np.where(Y[at] < Y, -0.3, 0.7)
+    slopes[at] -= slopes.sum()
+    assert_close(top, np.abs(X.T @ slopes).max(), f64=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.x64
+def test_lam_max_is_where_the_first_coefficient_enters():
     """With a column that is not charged, which the null model fits."""
+    factors = np.array([1.0, 0.0, 2.0])
     top = regjax.lam_max(X, Y, loss=regjax.losses.Quantile(0.3), weights=V, factors=factors)
     fits = regjax.path(X, Y, regjax.losses.Quantile(0.3), L1(top * jnp.array([1.0001, 0.999]), factors), weights=V)
-    free = 0 if factors is None else 1
-    assert [int(k) for k in jnp.sum(jnp.abs(fits.params.coef) > 1e-9, axis=1)] == [free, free + 1]
+    assert [int(k) for k in jnp.sum(jnp.abs(fits.params.coef) > 1e-9, axis=1)] == [1, 2]
 
 
 @pytest.mark.once
