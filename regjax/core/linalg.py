@@ -148,6 +148,22 @@ def solve_small(A: Array, b: Array) -> tuple[Array, Array]:
     return rows[:, -1] * unit, smallest
 
 
+def symmetric_solver(A: Array) -> tuple[Callable[[Array], Array], Array]:
+    """b ↦ A⁻¹b for a symmetric matrix that need not be definite, and whether it is regular; not differentiable in A.
+
+    Where it is not, of the solutions of least squares the shortest, in units in which the rows of A have one size.
+    """
+    size = jnp.sqrt(jnp.max(jnp.abs(A), axis=1))
+    size = jnp.where(size > 0, size, 1)
+    scaled = A / (size[:, None] * size)
+    factor = factorize(scaled @ scaled, jnp.zeros((), A.dtype), root=(scaled,))
+
+    def solve(b):
+        return factor.basis @ ((factor.basis.T @ (scaled @ (b / size))) / factor.scale) / size
+
+    return solve, jnp.all(jnp.isfinite(factor.scale))
+
+
 @jax.custom_jvp
 def quad_diag(factor: Factor, A: Array, Z: Array | None, lam: Array, penalty: Array | None = None) -> Array:
     """zᵢᵀ (A + λΩ)⁻¹ zᵢ for each row of Z (n, p), the identity if None: (n,); O(np) per λ after O(np²) once.

@@ -55,9 +55,9 @@ def fit(
     Args:
         X: (n, p), or a pytree of arrays with n samples in front.
         y: (n,) or (n, t).
-        loss: from `regjax.losses`: `Squared()` is ½(y − η)². Every smooth loss goes with every penalty; `Quantile` with
-            linear costs, limits and squares: `L1`, `TotalVariation`, `Box`, `L2`, `Tikhonov` and their like.
-            `Multinomial` takes y (n, K), `Cox` (n, 2).
+        loss: from `regjax.losses`: `Squared()` is ½(y − η)². Every smooth loss goes with every penalty, `Quantile` with
+            every convex one (without crossing: with linear costs, limits and squares alone). `Multinomial` takes
+            y (n, K), `Cox` (n, 2).
         penalty: from `regjax.penalties`. A strength is a scalar, an array that broadcasts against the coefficients or a
             prefix pytree of the design, one value per block.
         weights: v (n,), non-negative; 1 if None.
@@ -71,8 +71,8 @@ def fit(
             `Tikhonov`, `working_set` the lasso and the elastic net (on accelerators, which are slow at its sequential
             loops, `fista`, all lanes at once), and `fista` everything else. With other losses
             `newton` serves those three penalties, `proximal_newton` convex ones, `fista` losses and penalties that
-            couple targets, and those that are not convex, and `interior_point` quantiles. `irls` serves p-norms
-            with those three.
+            couple targets, and those that are not convex. Quantiles are for `interior_point` where that is a linear or
+            quadratic program, else for `splitting`. `irls` serves p-norms with those three.
         init: coefficients to start from, like `params.coef`.
         tol: the duality gap to reach relative to half the null deviance (the optimality residual where there is no
             gap); 1e-10 in float64 and 1e-5 in float32 if None.

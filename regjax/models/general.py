@@ -18,8 +18,9 @@ from regjax.models.prepare import prepare
 from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, Zero, is_valid
 from regjax.solvers.any_loss import minimize_loss
+from regjax.solvers.exact_fits import null_pull, with_derivatives
 from regjax.solvers.manifold import optimality, solve_on_manifold
-from regjax.solvers.program import quantile_program
+from regjax.solvers.program import is_program, quantile_program
 from regjax.solvers.task import Task, null_model, place, working_point
 from regjax.solvers.vertex import vertex
 
@@ -118,9 +119,11 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         outcome = outcome._replace(coef=task.loss.visible(outcome.coef))
     if task.loss.smooth:
         point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
-    else:
+    elif is_program(penalty):
         again = vertex(quantile_program(task, penalty), outcome.coef.ravel())
         point = with_derivative_of(outcome.coef, again.reshape(outcome.coef.shape))
+    else:
+        point = with_derivative_of(outcome.coef, with_derivatives(task, penalty, outcome.coef))
     objective = task.objective(penalty, point)
     b = task.loss.visible(task.one * point[0] - data.mean_x @ point[1:])  # no penalty charges what it does not see
     if small:  # the same without a pass over X, which is then only for derivatives
@@ -151,6 +154,8 @@ def pose_task(arguments: Arguments, intercept: bool, standardize: bool):
 def lam_max_general(arguments: Arguments, *, intercept, standardize):
     """The dual norm of the gradient at the null model."""
     task, penalty, _, _ = pose_task(arguments, intercept, standardize)
+    if not task.loss.smooth:
+        return penalty.dual_norm(-null_pull(task, penalty)[1:])
     null = null_model(task, penalty)
     _, slopes = working_point(task, place(task, null.point))
     return penalty.dual_norm(-task.pull(slopes)[1:])

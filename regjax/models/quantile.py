@@ -28,16 +28,17 @@ def quantile_regression(
 ) -> Solution:
     r"""Quantile regression: minimise Σᵢ vᵢ ρ_τ(yᵢ − oᵢ − b − xᵢw) + P(w), ρ_τ(r) = max(τr, (τ − 1)r).
 
-    A linear program, solved exactly by an interior point method. The minimiser need not be unique, the objective is.
+    A linear program, solved exactly by an interior point method; under penalties that are none, such as `Group`, the
+    measure is the duality gap. The minimiser need not be unique, the objective is.
     With several τ the objective is the sum over them, with coefficients of their own for each.
 
     Args:
         X, y, weights, offset, lower, upper, intercept, tol, max_iter: as in `fit`; y is (n,) with several τ.
         tau: τ, between 0 and 1: a scalar, or (t,) for t quantiles at once.
-        penalty: P: `Zero`, `L1`, `L2`, `ElasticNet`, `Tikhonov`, `TotalVariation`, `Box` or `NonNegative`; none if
-            None.
+        penalty: P, any convex one of `regjax.penalties`; none if None.
         non_crossing: whether a larger τ must not predict less at any sample of positive weight, and so nowhere in the
-            convex hull of these samples. Beyond it, lines that are not parallel do cross.
+            convex hull of these samples. Beyond it, lines that are not parallel do cross. P is then one of linear
+            costs, limits and squares, such as `L1`, `TotalVariation`, `Box` and `L2`.
 
     Returns:
         A `Solution`, its coefficients (p, t) with several τ. Its derivatives are those of the samples that are fitted

@@ -103,7 +103,7 @@ def lp_regression(
     power = as_float_array("p", p)
     require(lambda p: jnp.all((p >= 1) & (p <= 2)), power, message=f"p must be from 1 to 2, got {p}")
     loss: Any = Lp(power)
-    known = float(power) if is_concrete(power) and power.ndim == 0 else None
+    known = float(p) if is_concrete(p) and power.ndim == 0 else None  # not of `power`, which `jit` traces
     if solver is None and known == 2:
         loss = Squared()
     elif known == 1:

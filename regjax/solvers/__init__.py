@@ -12,6 +12,7 @@ from regjax.solvers.newton import newton
 from regjax.solvers.proximal import fista, ista
 from regjax.solvers.proximal_newton import proximal_newton
 from regjax.solvers.reweighted import irls
+from regjax.solvers.splitting import splitting
 
 __all__ = [
     "accelerated",
@@ -23,5 +24,6 @@ __all__ = [
     "ista",
     "newton",
     "proximal_newton",
+    "splitting",
     "working_set",
 ]

@@ -19,6 +19,7 @@ from regjax.solvers.program import is_program
 from regjax.solvers.proximal_newton import proximal_newton
 from regjax.solvers.reweighted import TAKES, irls
 from regjax.solvers.run import Outcome
+from regjax.solvers.splitting import splitting
 from regjax.solvers.task import Data, Task
 from regjax.solvers.working_newton import working_newton
 
@@ -27,6 +28,7 @@ _BY_NAME: dict[str, Solver] = {
     "proximal_newton": proximal_newton,
     "fista": accelerated,
     "interior_point": interior_point,
+    "splitting": splitting,
     "irls": irls,
 }
 
@@ -35,13 +37,14 @@ def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_
     """The solver that was asked for, or the default; raises `ValueError` where it does not fit.
 
     `newton` serves quadratic penalties, `proximal_newton` convex ones that treat each target by itself, `fista` the
-    rest, `interior_point` quantiles, and `irls` p-norms, where Newton's parabola is a poor model near zero residuals.
+    rest, and `irls` p-norms, where Newton's parabola is a poor model near zero residuals. Quantiles are for
+    `interior_point`, where that is a linear or quadratic program, else for `splitting`.
     """
     names, what = type(loss).__name__, type(penalty).__name__
     apart = not loss.coupled and (num_targets == 1 or penalty.separable)
     if solver is None:
         if not loss.smooth:
-            solver = "interior_point"
+            solver = "interior_point" if is_program(penalty) or loss.coupled else "splitting"
         elif is_quadratic(penalty):
             solver = "irls" if isinstance(loss, Lp) and apart else "newton"
         else:
@@ -51,12 +54,20 @@ def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_
         raise ValueError(f"solver must be one of {', '.join(_BY_NAME)} for {names}, got {solver!r}")
     if found is irls and not (isinstance(loss, TAKES) and apart):
         raise ValueError(f"irls takes Lp and Quantile of one target at a time, not {names}")
-    if found is not irls and loss.smooth == (found is interior_point):
-        raise ValueError(f"interior_point is for Quantile, the other solvers for smooth losses: not for {names}")
+    if found is not irls and loss.smooth == (found in (interior_point, splitting)):
+        raise ValueError(
+            f"interior_point and splitting take Quantile, the other solvers take smooth losses: not for {names}"
+        )
     if found is interior_point and not is_program(penalty):
-        raise ValueError(f"interior_point takes linear costs, limits and squares, such as L1, Box and L2, not {what}")
+        raise ValueError(
+            "interior_point, and quantiles that must not cross, take linear costs, limits and squares, such as L1, Box "
+            f"and L2, not {what}"
+        )
+    if found is splitting and (loss.coupled or not penalty.convex):
+        instead = "use interior_point for quantiles that must not cross" if loss.coupled else f"not {what}"
+        raise ValueError(f"splitting takes convex penalties, of quantiles that may cross: {instead}")
     if found in (newton, irls) and not is_quadratic(penalty):
-        instead = "interior_point" if not loss.smooth else "proximal_newton or fista"
+        instead = "interior_point or splitting" if not loss.smooth else "proximal_newton or fista"
         raise ValueError(f"{found.__name__} takes Zero, L2 and Tikhonov, not {what}: use {instead}")
     if found is proximal_newton and not (apart and penalty.convex):
         raise ValueError(f"proximal_newton takes convex penalties of one target at a time: use fista for {what}")

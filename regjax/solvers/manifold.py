@@ -49,14 +49,28 @@ def _limits(penalty: Any) -> bool:
 
 def _conditions(point: Array, theta: tuple[Task, Penalty], shift: Array) -> Array:
     task, penalty = theta
-    w, at = point[1:], lax.stop_gradient(point[1:])
-    across = w - penalty.tangent(at, w)
-    inside = w - across + lax.stop_gradient(across) + shift  # so that the Jacobian is symmetric
-    pull = task.pull(task.slopes(task.predictor(jnp.concatenate([point[:1], inside]))))
-    slope = pull[1:] + jax.grad(penalty.value)(inside)
+    inside = on_manifold(point, penalty, shift)
+    return along_manifold(task, penalty, point, inside, task.pull(task.slopes(task.predictor(inside))), shift)
+
+
+def on_manifold(point: Array, penalty: Penalty, shift: Array) -> Array:
+    """The point, moved by a `shift`, whose part across the manifold has no derivative: Jacobians are then symmetric."""
+    across = _across(point, penalty)
+    return jnp.concatenate([point[:1], point[1:] - across + lax.stop_gradient(across) + shift])
+
+
+def along_manifold(task: Task, penalty: Penalty, point: Array, inside: Array, pull: Array, shift: Array) -> Array:
+    """The gradient along the manifold at `inside`, where that of the loss is `pull`, with what is across it."""
+    at = lax.stop_gradient(point[1:])
+    slope = pull[1:] + jax.grad(penalty.value)(inside[1:])
     first = pull[:1] + (1 - task.one) * point[:1]
     # the inner projection moves with the point, which on a curved manifold (a sphere) is part of the derivative
-    return jnp.concatenate([first, penalty.tangent(at, penalty.tangent(inside, slope)) + across - shift])
+    along = penalty.tangent(at, penalty.tangent(inside[1:], slope))
+    return jnp.concatenate([first, along + _across(point, penalty) - shift])
+
+
+def _across(point: Array, penalty: Penalty) -> Array:
+    return point[1:] - penalty.tangent(lax.stop_gradient(point[1:]), point[1:])
 
 
 def solve_on_manifold(aux: Any, theta: tuple[Task, Penalty], point: Array, rhs: Array) -> Array:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.loop import iterate
 from regjax.core.products import cross
+from regjax.core.solution import Status
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
 from regjax.penalties.separable import Separable
@@ -96,7 +98,7 @@ def advance(
 
     `predicted` is the (negative) directional derivative, `change` the image of the direction, if it is known. Near the
     minimum, where the objective falls by less than its own rounding, the whole step is taken: that it is one to the
-    better, the certificate will tell.
+    better, the certificate will tell. Where no step of these falls, the place stays what it is.
     """
     change = task.image(direction) if change is None else change
     base = here.loss + penalty.value(here.point[1:])
@@ -112,8 +114,11 @@ def advance(
         return (t, loss), jnp.maximum(over, 0)
 
     start = (jnp.full((), 2, change.dtype), here.loss)
-    t, loss = iterate(halve, start, tol=0, max_iter=40, patience=41).state
-    return here._replace(point=here.point + t * direction, eta=here.eta + t * change, loss=loss)
+    search = iterate(halve, start, tol=0, max_iter=40, patience=41)
+    t, loss = search.state
+    there = here._replace(point=here.point + t * direction, eta=here.eta + t * change, loss=loss)
+    falls = search.status == Status.CONVERGED
+    return jax.tree.map(lambda new, old: jnp.where(falls, new, old), there, here)
 
 
 def working_point(task: Task, here: Place) -> tuple[Array, Array]:

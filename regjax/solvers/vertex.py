@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.factors import factorize
+from regjax.core.linalg import symmetric_solver
 from regjax.solvers.program import Program
 
 
@@ -22,16 +22,8 @@ def vertex(program: Program, beta: Array) -> Array:
     first, index = lax.top_k(exact.astype(Z.dtype), min(q, len(y)))
     rows, targets = first[:, None] * Z[index], first * y[index]
     matrix = jnp.block([[omega, -rows.T], [-rows, jnp.diag(1 - first)]])
-    size = lax.stop_gradient(jnp.sqrt(jnp.max(jnp.abs(matrix), axis=1)))
-    size = jnp.where(size > 0, size, 1)
-    matrix = matrix / (size[:, None] * size)
-    known = lax.stop_gradient(matrix)
-    factor = factorize(known @ known, jnp.zeros((), Z.dtype), root=(known,))
-
-    def solve(_, rhs):
-        return factor.basis @ ((factor.basis.T @ (known @ rhs)) / factor.scale)
-
-    rhs = jnp.concatenate([level @ Z, -targets]) / size
-    found = lax.custom_linear_solve(lambda u: matrix @ u, rhs, solve, symmetric=True)
-    unique = (jnp.sum(exact) <= len(index)) & jnp.all(jnp.isfinite(factor.scale))
-    return (found / size)[:q] * jnp.where(unique, 1, jnp.nan)
+    solve, regular = symmetric_solver(lax.stop_gradient(matrix))
+    rhs = jnp.concatenate([level @ Z, -targets])
+    found = lax.custom_linear_solve(lambda u: matrix @ u, rhs, lambda _, rhs: solve(rhs), symmetric=True)
+    unique = (jnp.sum(exact) <= len(index)) & regular
+    return found[:q] * jnp.where(unique, 1, jnp.nan)

@@ -217,8 +217,8 @@ def test_y_outside_of_the_domain():
     ("call", "message"),
     [
         (
-            lambda: regjax.quantile_regression(X, ETA, 0.5, Group(1.0, [0, 0, 1, 1])),
-            "interior_point takes linear costs",
+            lambda: regjax.quantile_regression(X, ETA, [0.2, 0.5], Group(1.0, [0, 0, 1, 1]), non_crossing=True),
+            "quantiles that must not cross, take linear costs",
         ),
         (lambda: regjax.quantile_regression(X, ETA, 1.5), "tau of Quantile must be between 0 and 1"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L1(1.0), solver="newton"), "newton takes Zero, L2 and Tikhonov"),

@@ -1,5 +1,7 @@
 """Quantiles, many at once and in order, against a linear program of scipy's (HiGHS)."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,20 @@ from scipy.optimize import linprog
 
 import regjax
 from regjax import Status
-from regjax.penalties import L1, ElasticNet, SparseVariation, TotalVariation
+from regjax.penalties import (
+    L1,
+    ElasticNet,
+    Group,
+    L1Ball,
+    MultiTask,
+    PlusL2,
+    Slope,
+    SparseGroup,
+    SparseVariation,
+    TotalVariation,
+)
+from regjax.solvers.splitting import certify_slopes
+from regjax.solvers.task import Task
 from tests.problems import assert_close, tolerance
 
 rng = np.random.default_rng(0)
@@ -147,3 +162,103 @@ def test_derivatives_of_a_vertex():
     # every sample twice: more are fitted than it takes, and a change of one of the two has two sides
     twice = tuple(jnp.concatenate([a[: N // 2], a[: N // 2]]) for a in args[:3])
     assert bool(jnp.any(jnp.isnan(jax.jvp(fit, (*twice, *args[3:]), direction)[1][0])))
+
+
+# penalties that are not linear, written so that they are L1 or the elastic net
+DISGUISED = {
+    "groups of one": (Group(2.0, range(P)), L1(2.0)),
+    "rows of one target": (MultiTask(2.0), L1(2.0)),
+    "equal costs": (Slope(np.full(P, 2.0)), L1(2.0)),
+    "no norm of groups": (PlusL2(SparseGroup(2.0, 0.0, [0, 0, 1]), 0.5), ElasticNet(2.0, 0.5)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.x64
+@pytest.mark.parametrize("name", DISGUISED)
+def test_splitting_equals_the_program(name):
+    disguised, plain = DISGUISED[name]
+    fit, program = (regjax.quantile_regression(X, Y, 0.3, penalty, weights=V) for penalty in (disguised, plain))
+    assert bool(fit.converged)
+    assert_close(fit.objective, program.objective, f64=1e-10)
+    assert_close(fit.params.coef, program.params.coef, f64=1e-7)
+
+
+@pytest.mark.x64
+def test_within_a_ball_equals_the_linear_program():
+    """And what a certificate promises of any other point of the ball, by any slopes, is true."""
+    Z = np.column_stack([np.ones(N), X, -X, np.eye(N), -np.eye(N)])
+    costs = np.concatenate([np.zeros(1 + 2 * P), 0.3 * V, 0.7 * V])
+    sizes = np.concatenate([[0.0], np.ones(2 * P), np.zeros(2 * N)])[None]
+    bounds = [(None, None)] + [(0, None)] * (2 * P + 2 * N)
+    best = linprog(costs, A_eq=Z, b_eq=Y, A_ub=sizes, b_ub=[1.5], bounds=bounds, method="highs").fun
+    ball = L1Ball(1.5)
+    fit = regjax.quantile_regression(X, Y, 0.3, ball, weights=V)
+    assert bool(fit.converged)
+    assert_close(fit.objective, best, f64=1e-11)
+    assert_close(jnp.sum(jnp.abs(fit.params.coef)), 1.5, f64=1e-12)
+
+    task = Task(X - V @ X / V.sum(), Y[:, None], np.zeros((N, 1)), V, np.ones(()), regjax.losses.Quantile(0.3))
+    task = jax.tree.map(jnp.asarray, task)
+
+    @jax.jit
+    @jax.vmap
+    def promise(point, theta):
+        point = point.at[1:].set(ball.prox(point[1:], 1.0))
+        proof = certify_slopes(task, ball, jnp.ones(()), jnp.ones(()), point, theta)
+        return task.objective(ball, point) - proof.gap
+
+    random = np.random.default_rng(3)
+    bounds = promise(random.normal(size=(50, P + 1, 1)), random.uniform(-1, 1, size=(50, N, 1)))
+    assert float(bounds.max()) <= best * (1 + 1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.x64
+def test_groups_in_lanes_and_their_derivatives():
+    """Each λ has its certificate; in X, y, weights, τ and λ against central differences; nothing moves at λ = 500."""
+
+    @partial(jax.vmap, in_axes=(None, None, None, None, 0))
+    def fit(X, y, v, tau, lam):
+        solution = regjax.quantile_regression(X, y, tau, Group(lam, [0, 1, 1]), weights=v)
+        return (solution.params.coef, solution.params.intercept, solution.objective), solution.gap
+
+    args = tuple(jnp.asarray(a) for a in (X, Y, V, 0.4, [3.0, 6.0, 500.0]))
+    turn = np.random.default_rng(1)
+    direction = tuple(jnp.asarray(0.1 * turn.normal(size=a.shape)) for a in args)
+    move = jax.jit(lambda *args: jax.jvp(fit, args, direction, has_aux=True))  # one program for all three points
+    found, moves, gaps = move(*args)
+    assert float(gaps.max()) <= 1e-10
+    assert np.all(np.asarray(found[0][2]) == 0)
+    assert np.all(np.asarray(found[0][0]) != 0)
+    h = 1e-6
+    up, down = (move(*(a + s * h * d for a, d in zip(args, direction, strict=True)))[0] for s in (1, -1))
+    assert_close(moves, jax.tree.map(lambda a, b: (a - b) / (2 * h), up, down), f64=1e-6)
+
+
+@pytest.mark.x64
+def test_lam_max_is_the_largest_slope_at_the_quantile():
+    """That of the sample at the quantile is what makes the slopes sum to 0."""
+    top = regjax.lam_max(X, Y, loss=regjax.losses.Quantile(0.3), weights=V)
+    order = np.argsort(Y)
+    at = order[np.searchsorted(np.cumsum(V[order]), 0.3 * V.sum())]
+    slopes = V * np.where(Y[at] < Y, -0.3, 0.7)
+    slopes[at] -= slopes.sum()
+    assert_close(top, np.abs(X.T @ slopes).max(), f64=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.x64
+def test_lam_max_is_where_the_first_coefficient_enters():
+    """With a column that is not charged, which the null model fits."""
+    factors = np.array([1.0, 0.0, 2.0])
+    top = regjax.lam_max(X, Y, loss=regjax.losses.Quantile(0.3), weights=V, factors=factors)
+    fits = regjax.path(X, Y, regjax.losses.Quantile(0.3), L1(top * jnp.array([1.0001, 0.999]), factors), weights=V)
+    assert [int(k) for k in jnp.sum(jnp.abs(fits.params.coef) > 1e-9, axis=1)] == [1, 2]
+
+
+@pytest.mark.once
+def test_absolute_errors_inside_jit():
+    inside = jax.jit(lambda y: regjax.lp_regression(X, y, 1))(jnp.asarray(Y))
+    assert bool(inside.converged)
+    assert_close(inside.objective, 2 * regjax.quantile_regression(X, Y, 0.5).objective, f64=1e-11, f32=1e-5)
