@@ -212,9 +212,11 @@ def _mean_square(errors: Array, weights: Array | None) -> Array:
 @partial(jax.jit, static_argnames=("intercept", "num_scales"))
 def _search(kernels, X, Y, weights, mixtures, intercept, num_scales):
     stack, definite = _stack(kernels, X)
-    trace = jnp.trace(stack, axis1=1, axis2=2) / len(Y)
+    present = jnp.ones_like(Y[:, 0]) if weights is None else (weights > 0).astype(Y.dtype)
+    count = jnp.maximum(jnp.sum(present), 1)
+    trace = jnp.einsum("kii,i->k", stack, present) / count
     trace = jnp.where(trace > 0, trace, 1)
-    scales = jnp.geomspace(1e-4, 10.0 * len(Y), num_scales, dtype=Y.dtype)
+    scales = jnp.geomspace(1e-4, 10.0 * count, num_scales, dtype=Y.dtype)
 
     def one(mixture):  # (scales, t)
         data = center_gram(jnp.einsum("k,kij->ij", mixture / trace, stack), definite, Y, weights, intercept)

@@ -7,6 +7,7 @@ import pytest
 
 import regjax
 from regjax.kernels import RBF, Linear, Matern52, on
+from regjax.models.multi_kernel import _search
 from tests.problems import assert_close
 
 rng = np.random.default_rng(0)
@@ -57,6 +58,18 @@ def test_the_strengths_say_which_block_matters():
     assert [int(k) for k in jnp.argmin(fit.lam, axis=0)] == [0, 1, 0]
     refit = regjax.multi_kernel_ridge(kernels, X, Y, fit.lam)
     assert_close(fit.params(Z), refit.params(Z), f32=1e-3)
+
+
+@pytest.mark.once
+def test_samples_of_weight_zero_do_not_change_the_search():
+    pad = jnp.full((40, 4), 9.0)
+    padded = (jnp.concatenate([X, pad]), jnp.concatenate([Y, pad[:, :3]]))
+    weights = jnp.concatenate([jnp.ones(30), jnp.zeros(40)])
+    alone, other = (
+        _search((Linear(),), *data, jnp.ones((1, 1)), intercept=False, num_scales=5)
+        for data in ((X, Y, None), (*padded, weights))
+    )
+    assert_close(other.log_lams, alone.log_lams)
 
 
 @pytest.mark.x64
