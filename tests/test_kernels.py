@@ -381,6 +381,8 @@ def test_float32_stays_float32(name):
         (lambda: gram(Polynomial(1.5), X), "degree must be a whole number"),
         (lambda: gram(Polynomial(2, -1.0), X), r"kernel\.bias must be non-negative"),
         (lambda: gram(3, X), "kernel must be one of regjax.kernels or a function of two points, got int"),
+        (lambda: gram(lambda x, z: jnp.exp(-((x - z) ** 2)), X), r"a kernel of two points is a scalar, got .* \(3,\)"),
+        (lambda: gram(warp(RBF(1.0), lambda x: x), X), r"the function of warp is a scalar .* \(3,\)"),
         (lambda: gram(RBF(1.0), X, Z[:, :2]), r"Z has points of shape \(2,\), but X has points of shape \(3,\)"),
         (lambda: gram(RBF(1.0), X, {"a": Z}), "Z has the tree structure"),
         (lambda: gram(RBF(1.0), X[:0]), "X has 0 points"),
