@@ -365,6 +365,13 @@ def test_float32_stays_float32(name):
     assert_close(single, gram(KERNELS[name], X, Z), f64=1e-5)
 
 
+@pytest.mark.x64
+def test_parameters_of_a_function_do_not_raise_the_precision():
+    kernel = jax.tree_util.Partial(lambda a, x, z: a * jnp.vdot(x, z), 2.0)
+    assert gram(kernel, X.astype(jnp.float32)).dtype == jnp.float32
+    assert gram_matvec(kernel, X.astype(jnp.float32), None, jnp.ones(9, jnp.float32)).dtype == jnp.float32
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("call", "message"),
