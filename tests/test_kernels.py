@@ -366,6 +366,13 @@ def test_float32_stays_float32(name):
     assert_close(single, gram(KERNELS[name], X, Z), f64=1e-5)
 
 
+@pytest.mark.x64
+def test_parameters_of_a_function_do_not_raise_the_precision():
+    kernel = jax.tree_util.Partial(lambda a, x, z: a * jnp.vdot(x, z), 2.0)
+    assert gram(kernel, X.astype(jnp.float32)).dtype == jnp.float32
+    assert gram_matvec(kernel, X.astype(jnp.float32), None, jnp.ones(9, jnp.float32)).dtype == jnp.float32
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("call", "message"),
@@ -382,6 +389,8 @@ def test_float32_stays_float32(name):
         (lambda: gram(Polynomial(1.5), X), "degree must be a whole number"),
         (lambda: gram(Polynomial(2, -1.0), X), r"kernel\.bias must be non-negative"),
         (lambda: gram(3, X), "kernel must be one of regjax.kernels or a function of two points, got int"),
+        (lambda: gram(lambda x, z: jnp.exp(-((x - z) ** 2)), X), r"a kernel of two points is a scalar, got .* \(3,\)"),
+        (lambda: gram(warp(RBF(1.0), lambda x: x), X), r"the function of warp is a scalar .* \(3,\)"),
         (lambda: gram(RBF(1.0), X, Z[:, :2]), r"Z has points of shape \(2,\), but X has points of shape \(3,\)"),
         (lambda: gram(RBF(1.0), X, {"a": Z}), "Z has the tree structure"),
         (lambda: gram(RBF(1.0), X[:0]), "X has 0 points"),

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from regjax.core.factors import jittered_cholesky
 from regjax.core.node import register_node
-from regjax.kernels.gram import check_kernel, check_points
+from regjax.kernels.gram import check_kernel, check_points, precision_of
 from regjax.kernels.kernel import Kernel
 from regjax.kernels.pivots import random_pivots
 
@@ -43,8 +43,8 @@ class Nystrom:
 
     def design(self, x: Any) -> Array:
         """(n, m) for n points and m landmarks."""
-        kernel = check_kernel(self.kernel)
         points, x = check_points(self.landmarks, x)
+        kernel = check_kernel(self.kernel, precision_of(points))
         values = kernel.matrix(x, points)
         return lax.linalg.triangular_solve(
             landmark_root(kernel, points), values, left_side=False, lower=True, transpose_a=True
@@ -83,7 +83,8 @@ def landmarks(kernel: Any, X: Any, num: int, key: Array, *, sample: int | None =
     References:
         Chen, Epperly, Tropp & Webber, Randomly pivoted Cholesky, Comm. Pure Appl. Math. 78 (2025).
     """
-    kernel, (X, _) = check_kernel(kernel), check_points(X)
+    X, _ = check_points(X)
+    kernel = check_kernel(kernel, precision_of(X))
     n = len(jax.tree.leaves(X)[0])
     if not 1 <= num <= n:
         raise ValueError(f"num must be from 1 to the {n} points of X, got {num}")

@@ -12,7 +12,7 @@ from jax import Array
 from regjax.core.node import register_node
 from regjax.core.tree import broadcast_strengths, ravel_design
 from regjax.kernels import RBF, Exponential, Laplace, Matern32, Matern52, On, Product, RationalQuadratic, Scaled, Sum
-from regjax.kernels.gram import check_kernel, check_points
+from regjax.kernels.gram import check_kernel, check_points, precision_of
 from regjax.kernels.kernel import Kernel, as_scalar
 
 
@@ -50,7 +50,8 @@ class RandomFeatures:
         """(n, num) for n points."""
         if self.num < 2 or self.num % 2:
             raise ValueError(f"num must be even and positive, got {self.num}")
-        return _features(check_kernel(self.kernel), check_points(x)[0], self.num, self.key)
+        points, _ = check_points(x)
+        return _features(check_kernel(self.kernel, precision_of(points)), points, self.num, self.key)
 
     def penalty(self) -> Array:
         """I (num, num)."""

@@ -34,8 +34,8 @@ def gram(kernel: Any, X: Any, Z: Any = None) -> Array:
         [[2.    1.213]
          [1.213 2.   ]]
     """
-    kernel = check_kernel(kernel)
-    return _gram(kernel, *check_points(X, Z))
+    X, Z = check_points(X, Z)
+    return _gram(check_kernel(kernel, precision_of(X)), X, Z)
 
 
 _gram = jax.jit(lambda kernel, X, Z: kernel.matrix(X, Z))
@@ -57,8 +57,8 @@ def gram_matvec(kernel: Any, X: Any, Z: Any, V: Any) -> Array:
         >>> print(gram_matvec(Linear(), jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]), jnp.array([1.0, 1.0])))
         [ 7. 14.]
     """
-    kernel = check_kernel(kernel)
     X, Z = check_points(X, Z)
+    kernel = check_kernel(kernel, precision_of(X))
     V = as_float_array("V", V)
     m = len(jax.tree.leaves(X if Z is None else Z)[0])
     if V.ndim not in (1, 2) or len(V) != m:
@@ -140,15 +140,20 @@ def indefinite(diagonal: Array, K: Array | None) -> Array:
 _definite_lanes = lane_by_lane(positive_semidefinite)
 
 
-def check_kernel(kernel: Any) -> Kernel:
-    """The kernel, its hyperparameters arrays of floats; raises where one is outside of its domain."""
+def precision_of(X: Any) -> Any:
+    """The dtype of checked points."""
+    return jax.tree.leaves(X)[0].dtype
+
+
+def check_kernel(kernel: Any, dtype: Any) -> Kernel:
+    """The kernel, its hyperparameters arrays of this dtype; raises where one is outside of its domain."""
     kernel = as_kernel(kernel)
     leaves, treedef = jax.tree_util.tree_flatten_with_path(kernel)
     domains = jax.tree.leaves(kernel.domain())
     checked = []
     for (path, leaf), domain in zip(leaves, domains, strict=True):
         name = f"kernel{jax.tree_util.keystr(path)}"
-        array = as_float_array(name, leaf)
+        array = as_float_array(name, leaf).astype(dtype)
         require(lambda a: jnp.all(jnp.isfinite(a)), array, message=f"{name} must be finite, got {array}")
         if domain == "positive":
             require(lambda a: jnp.all(a > 0), array, message=f"{name} must be positive, got {array}")

@@ -47,7 +47,10 @@ class Kernel:
 
     def matrix(self, X: Any, Z: Any = None) -> Array:
         """k(xᵢ, zⱼ) (n, m); without Z, the Gram matrix of X with itself (n, n)."""
-        return jax.vmap(lambda x: jax.vmap(lambda z: self(x, z))(X if Z is None else Z))(X)
+        values = jax.vmap(lambda x: jax.vmap(lambda z: self(x, z))(X if Z is None else Z))(X)
+        if values.ndim != 2:
+            raise ValueError(f"a kernel of two points is a scalar, got one of shape {values.shape[2:]}")
+        return values
 
     def diagonal(self, X: Any) -> Array:
         """k(xᵢ, xᵢ) (n,), the diagonal of `matrix(X)`."""

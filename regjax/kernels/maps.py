@@ -35,6 +35,8 @@ class Warped(Kernel):
     def matrix(self, X, Z=None):
         """(n, m)."""
         rows = jax.vmap(self.function)(X)
+        if rows.ndim != 1:
+            raise ValueError(f"the function of warp is a scalar at every point, got one of shape {rows.shape[1:]}")
         columns = rows if Z is None else jax.vmap(self.function)(Z)
         return rows[:, None] * self.kernel.matrix(X, Z) * columns
 

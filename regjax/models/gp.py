@@ -202,20 +202,21 @@ def _mean(process: GaussianProcess, Z: Any) -> Array:
     return shift + blocked_product(process.kernel, Z, process.points, process.coef)
 
 
-def _correlations(process: GaussianProcess, Z: Any) -> Array:
+def _correlations(process: GaussianProcess, root: Array | None, Z: Any) -> Array:
     """k(z, xᵢ)√vᵢ (m, n)."""
     K = process.kernel.matrix(Z, process.points)
-    return K if process.weights is None else K * jnp.sqrt(process.weights)
+    return K if root is None else K * root
 
 
 @jax.jit
 def _variance(process: GaussianProcess, Z: Any) -> Array:
-    A = process._prior().A
+    ready = process._prior()
+    A = ready.A
     rows = max(1, BLOCK // len(A))
 
     @jax.checkpoint
     def block(Z):
-        return quad_diag(process.factor, A, _correlations(process, Z), jnp.zeros((), A.dtype))
+        return quad_diag(process.factor, A, _correlations(process, ready.root, Z), jnp.zeros((), A.dtype))
 
     explained = over_blocks(block, Z, min(rows, len(jax.tree.leaves(Z)[0])))
     return jnp.maximum(process.kernel.diagonal(Z) - explained, 0)
@@ -223,10 +224,12 @@ def _variance(process: GaussianProcess, Z: Any) -> Array:
 
 @jax.jit
 def _covariance(process: GaussianProcess, Z: Any) -> Array:
-    K = _correlations(process, Z)
+    ready = process._prior()
+    K = _correlations(process, ready.root, Z)
     white = K @ process.factor.basis
-    explained = with_derivative_of(white @ white.T, K @ gaussian.solve(process.factor, process._prior().A, K.T))
-    return process.kernel.matrix(Z) - explained
+    explained = with_derivative_of(white @ white.T, K @ gaussian.solve(process.factor, ready.A, K.T))
+    covariance = process.kernel.matrix(Z) - explained
+    return jnp.where(jnp.eye(len(K), dtype=bool), jnp.maximum(covariance, 0), covariance)  # variances, as `variance`
 
 
 @jax.jit

@@ -15,7 +15,7 @@ from regjax.core.node import register_node
 from regjax.core.solution import Solution, Status, succeeded
 from regjax.models.gp import gp
 from regjax.models.gp_parameters import Layout, Search, layout_of, log_prior, priors_of, search_of
-from regjax.models.gp_problem import check_process, leave_one_out, log_likelihood, prior
+from regjax.models.gp_problem import check_process, count_targets, leave_one_out, log_likelihood, prior
 
 FEWEST = 128  # samples that starts are screened on, at the least
 DECISIVE = 20.0  # a difference of log likelihoods that leaves no doubt; within it, starts are followed to their ends
@@ -80,7 +80,8 @@ def gp_fit(
 
     Where the covariance at a start is singular to working precision, as of duplicates without noise, the search from
     there adds ten times the jitter that `gp` would take at the start to the diagonal of every covariance, and the
-    status of the start says JITTERED. A step to where the covariance is singular is too long, and shortened.
+    status of the start says JITTERED; its `residual` is that of the search, its `objective` that of `gp` where the
+    search ended. A step to where the covariance is singular is too long, and shortened.
 
     Args:
         kernel, X, y, weights: as in `gp`. The kernel's hyperparameters are the first start.
@@ -92,8 +93,8 @@ def gp_fit(
         key: of the starts' random numbers; `jax.random.key(0)` if None.
         fixed: which to hold: a dictionary with keys among "kernel", "noise", "mean". A value is True, or like its part
             with True or False for each hyperparameter: `{"kernel": True * RBF(False)}`.
-        bounds: likewise, with pairs (low, high): `{"noise": (1e-3, 1.0)}`. By default within a factor 1e5 of the given
-            value.
+        bounds: likewise, with pairs (low, high), which may be infinite: `{"noise": (1e-3, 1.0)}`. By default within a
+            factor 1e5 of the given value.
         priors: likewise, with functions of a hyperparameter that return its log density.
         objective: "likelihood" or "leave_one_out".
         max_iter: the most evaluations for one start. tol: for the residual, the largest entry of the gradient (in
@@ -128,7 +129,7 @@ def gp_fit(
     tol = float(jnp.finfo(dtype).eps) ** 0.4 if tol is None else tol
     result = _fit(
         layout, objective, race, int(max_iter), restarts, tree, samples.X, samples.Y, samples.weights,
-        search_of(layout, tree, bounds, samples.Y), priors_of(priors, tree), jnp.asarray(tol, dtype),
+        search_of(layout, tree, bounds, samples.Y, samples.weights), priors_of(priors, tree), jnp.asarray(tol, dtype),
         jax.random.key(0) if key is None else key,
     )  # fmt: skip
     chosen, starts, best = result
@@ -168,17 +169,12 @@ def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weight
     share = jax.random.uniform(place, (restarts - 1, len(theta)), theta.dtype)
     others = search.low_start + share * (search.high_start - search.low_start)
     starts = jnp.clip(jnp.concatenate([theta[None], others]), search.lower, search.upper)
-    n = len(Y)
-    few = max(n // 4, FEWEST)
-    subset = jax.random.permutation(order, n)[:few] if few <= n // 2 else None
+    subset = _screened(order, len(Y), weights)
 
     def one(tree, X, Y, weights, starts, lower, upper, subset, priors, tol):
         def made(theta, rows, jitter=0.0):
             """Hyperparameters, and the prior of the samples that rows pick."""
-
-            def pick(a):
-                return a if rows is None else a[rows]
-
+            pick = partial(_picked, rows=rows)
             parts = layout.unpack(theta, tree)
             noise = pick(parts["noise"]) if parts["noise"].ndim else parts["noise"]
             data = (jax.tree.map(pick, X), pick(Y), noise, parts["mean"], None if weights is None else pick(weights))
@@ -186,17 +182,18 @@ def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weight
             return parts, ready._replace(shift=ready.shift + jitter)
 
         def on(rows):
-            targets = Y if rows is None else Y[rows]
+            targets = _picked(Y, rows)
 
-            def value(theta, jitter):
+            def value(theta, jitter=0.0, largest=None):
                 parts, ready = made(theta, rows, jitter)
-                factor, _ = gaussian.factor_covariance(ready.A, largest=0.0)
+                factor, _ = gaussian.factor_covariance(ready.A, largest=largest)
                 return -OBJECTIVES[objective](ready, factor, targets) - log_prior(priors, parts)
 
             def jitter_at(theta):
                 return gaussian.factor_covariance(made(theta, rows)[1].A)[1]
 
-            return jax.value_and_grad(value), jitter_at, jnp.asarray(targets.size, theta.dtype)
+            size = count_targets(targets, None if weights is None else _picked(weights, rows))
+            return jax.value_and_grad(partial(value, largest=0.0)), value, jitter_at, size
 
         def explained(end):
             """The status of a start; where it had no value because of its covariance, that says so."""
@@ -217,6 +214,21 @@ def _fit(layout: Layout, objective, race, max_iter, restarts, tree, X, Y, weight
     return jax.tree.map(lambda a: a[best], ends), summary, best
 
 
+def _screened(key: Array, n: int, weights: Array | None) -> Array | None:
+    """A quarter of the samples, at random, those of weight zero last; None where that would be too few."""
+    few = max(n // 4, FEWEST)
+    if few > n // 2:
+        return None
+    rows = jax.random.permutation(key, n)
+    if weights is not None:
+        rows = rows[jnp.argsort(weights[rows] <= 0, stable=True)]
+    return rows[:few]
+
+
+def _picked(a: Array, rows: Array | None) -> Array:
+    return a if rows is None else a[rows]
+
+
 def _from_starts(
     on: Any, starts: Array, lower: Array, upper: Array, subset: Any, tol: Array, max_iter: int, race: bool
 ):
@@ -224,18 +236,20 @@ def _from_starts(
 
     def follow_all(rows, tol, active, starts):
         """Minimise from each start, the ends of the earlier ones being rivals to the next."""
-        function, jitter_at, size = on(rows)
+        searched, value_at, jitter_at, size = on(rows)
 
         def follow(rivals, lane):
             index, active, start = lane
             # held during the search, so that its objective is continuous; with a margin for the points nearby
             jitter = MARGIN * lax.cond(active, jitter_at, lambda start: jnp.zeros((), start.dtype), start)
             end = minimize_box(
-                lambda theta: function(theta, jitter), start, lower, upper, scale=size, tol=tol, max_iter=max_iter,
+                lambda theta: searched(theta, jitter), start, lower, upper, scale=size, tol=tol, max_iter=max_iter,
                 rivals=rivals if race else None, active=active,
             )  # fmt: skip
+            # what counts in the end is the likelihood of `gp`, which raises the covariance by no more than it must
+            value = lax.cond((jitter > 0) & jnp.isfinite(end.value), value_at, lambda _: end.value, end.point)
             raised = (jitter > 0) & (end.status == Status.CONVERGED)
-            end = end._replace(status=jnp.where(raised, Status.JITTERED, end.status).astype(jnp.int32))
+            end = end._replace(value=value, status=jnp.where(raised, Status.JITTERED, end.status).astype(jnp.int32))
             return rivals.joined(index, end), end
 
         lanes = (jnp.arange(len(starts)), active, starts)

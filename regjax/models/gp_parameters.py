@@ -76,22 +76,14 @@ def layout_of(tree: dict[str, Any], fixed: Any) -> Layout:
     return Layout(jax.tree.structure(tree), tuple(kinds))
 
 
-def search_of(layout: Layout, tree: dict[str, Any], bounds: Any, Y: Array) -> Search:
+def search_of(layout: Layout, tree: dict[str, Any], bounds: Any, Y: Array, weights: Array | None) -> Search:
     """Boxes and ranges of starts: `bounds` where given; else around the given values, noise and mean by the data."""
     pairs = jax.tree.leaves(_per_leaf("bounds", bounds, tree, None), is_leaf=_is_pair)
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
-    middle, spread = jnp.mean(Y), jnp.sqrt(jnp.mean((Y - jnp.mean(Y, axis=0)) ** 2))
-    spread = jnp.where(spread > 0, spread, 1)
+    middle, spread = _middle_and_spread(Y, weights)
     sides = []
     for path, leaf, kind, pair in zip(paths, jax.tree.leaves(tree), layout.kinds, pairs, strict=True):
         if not kind:
-            continue
-        if pair is not None:
-            low, high = (jnp.broadcast_to(_end(path, side, kind, leaf.dtype), leaf.shape) for side in pair)
-            require(
-                lambda low, high: jnp.all(low <= high), low, high, message=f"bounds of {_name(path)}: low above high"
-            )
-            sides.append((low, high, low, high))
             continue
         value = jnp.log(leaf) if kind == "log" else leaf
         width = (WIDE, NEAR) if kind == "log" else (jnp.inf, jnp.maximum(jnp.abs(leaf), 1))
@@ -101,8 +93,28 @@ def search_of(layout: Layout, tree: dict[str, Any], bounds: Any, Y: Array) -> Se
             side = [jnp.minimum(side[0], size - WIDE), jnp.maximum(side[1], size), size - NEAR, size]
         if path[0].key == "mean" and len(path) == 1:
             side[2:] = [jnp.broadcast_to(middle - spread, leaf.shape), jnp.broadcast_to(middle + spread, leaf.shape)]
+        if pair is not None:
+            low, high = (jnp.broadcast_to(_end(path, end, kind, leaf.dtype), leaf.shape) for end in pair)
+            require(
+                lambda low, high: jnp.all(low <= high), low, high, message=f"bounds of {_name(path)}: low above high"
+            )
+            # starts are drawn between the bounds, on a side without one as far as they would be without any
+            first, last = (jnp.clip(near, low, high) for near in side[2:])
+            first, last = jnp.where(jnp.isfinite(low), low, first), jnp.where(jnp.isfinite(high), high, last)
+            side = [low, high, first, last]
         sides.append(tuple(side))
     return Search(*(jnp.concatenate([jnp.ravel(side[k]) for side in sides]) for k in range(4)))
+
+
+def _middle_and_spread(Y: Array, weights: Array | None) -> tuple[Array, Array]:
+    """The mean of all targets and their standard deviation, 1 where that is 0; samples of weight zero do not count."""
+    present = jnp.ones(len(Y), bool) if weights is None else weights > 0
+    share = present / jnp.maximum(jnp.sum(present), 1).astype(Y.dtype)
+    Y = jnp.where(present[:, None], Y, 0)
+    means = share @ Y
+    spread = jnp.sqrt(jnp.mean(share @ (Y - means) ** 2))
+    rounding = 8 * jnp.finfo(Y.dtype).eps * jnp.max(jnp.abs(Y))
+    return jnp.mean(means), jnp.where(spread > rounding, spread, 1)
 
 
 def priors_of(priors: Any, tree: dict[str, Any]) -> tuple[Any, ...]:

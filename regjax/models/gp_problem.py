@@ -43,6 +43,12 @@ def check_mean(mean: Any, dtype: Any, num_targets: int | None) -> Any:
     return array
 
 
+def count_targets(Y: Array, weights: Array | None) -> Array:
+    """How many numbers there are in Y (n, t), at least 1; those of samples of weight zero do not count."""
+    samples = len(Y) if weights is None else jnp.maximum(jnp.sum(weights > 0), 1)
+    return jnp.asarray(samples * Y.shape[1], Y.dtype)
+
+
 def mean_at(mean: Any, Z: Any) -> Any:
     """The prior mean at m points: something that broadcasts against (m,) or (m, t)."""
     return mean(Z) if callable(mean) else mean

@@ -40,7 +40,7 @@ def kernel_fit(
         y: as the loss takes it.
         loss: from `regjax.losses`.
         lam: λ > 0, a scalar.
-        weights: v (n,), non-negative; 1 if None.
+        weights: v (n,), non-negative; 1 if None. As in `kernel_ridge` the derivative in a weight of zero is given as 0.
         offset: o, of the shape of y; 0 if None.
         intercept: whether b, unpenalised, is fitted.
         tol, max_iter: as in `fit`.
@@ -63,9 +63,10 @@ def kernel_fit(
     samples = check_kernel_samples(kernel, X, y, weights)
     lam = check_strength("lam", lam, samples.Y.dtype)
     require(lambda a: a > 0, lam, message=f"lam must be positive, got {lam}: at 0 all functions that interpolate fit")
-    lower, status = _root(samples.kernel, samples.X)
+    lower, status = _root(samples.kernel, samples.X, samples.weights)
+    weights = samples.weights if samples.weights is None else jnp.where(samples.weights == 0, 0, samples.weights)
     solution = fit(
-        lower, samples.per_target(samples.Y), loss, L2(lam), weights=samples.weights, offset=offset,
+        lower, samples.per_target(samples.Y), loss, L2(lam), weights=weights, offset=offset,
         intercept=intercept, tol=tol, max_iter=max_iter,
     )  # fmt: skip
     coef = jax.scipy.linalg.solve_triangular(lower, solution.params.coef, lower=True, trans=1)
@@ -78,9 +79,14 @@ def kernel_fit(
 
 
 @jax.jit
-def _root(kernel, X):
+def _root(kernel, X, weights):
     K = kernel.matrix(X)
-    lower, jitter, status = jittered_cholesky(K)
+    apart = K
+    if weights is not None:  # samples of weight zero, which are copies of another, would make it singular
+        present = weights > 0
+        own = jnp.mean(jnp.diagonal(K)) * jnp.eye(len(K), dtype=K.dtype)
+        apart = jnp.where(present[:, None] & present, K, own)
+    lower, jitter, status = jittered_cholesky(apart)
     status = jnp.where((status == Status.CONVERGED) & (jitter > 0), Status.JITTERED, status)
     bad = indefinite(jnp.diagonal(K), None if kernel.positive_definite else K)
     status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)

@@ -67,8 +67,8 @@ class KernelSamples(NamedTuple):
 
 def check_kernel_samples(kernel: Any, X: Any, y: Any, weights: Any = None) -> KernelSamples:
     """Check the arguments of a kernel model; raises `ValueError` with the argument's name."""
-    kernel = check_kernel(kernel)
     samples = check_samples(X, y, weights)
+    kernel = check_kernel(kernel, samples.X.dtype)
     points, _ = check_points(X)
     given = points = jax.tree.map(lambda a: a.astype(samples.X.dtype), points)
     if samples.weights is not None:

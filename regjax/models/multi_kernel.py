@@ -91,7 +91,8 @@ def multi_kernel_ridge(
 def _checked(kernels: Any, X: Any, y: Any, weights: Any) -> tuple[tuple[Kernel, ...], KernelSamples]:
     if isinstance(kernels, Kernel) or not isinstance(kernels, Sequence) or not kernels:
         raise ValueError(f"kernels takes a sequence of at least one kernel, got {type(kernels).__name__}")
-    return tuple(check_kernel(kernel) for kernel in kernels), check_kernel_samples(kernels[0], X, y, weights)
+    samples = check_kernel_samples(kernels[0], X, y, weights)
+    return tuple(check_kernel(kernel, samples.Y.dtype) for kernel in kernels), samples
 
 
 def _fit(kernels, samples: KernelSamples, lams: Array, intercept: bool) -> Solution:
@@ -199,7 +200,7 @@ def multi_kernel_ridge_fit(
 def _mixtures(key: Array, m: int, count: int, dtype: Any) -> Array:
     """Points of the simplex (m + 1 + count, m): its corners, its centre, random ones near the faces and inside."""
     concentration = jnp.where(jnp.arange(count) % 2 == 0, 0.2, 1.0)[:, None] * jnp.ones(m)
-    logs = jax.random.loggamma(key, concentration.astype(dtype))
+    logs = jax.random.loggamma(key, concentration.astype(dtype), dtype=dtype)
     return jnp.concatenate([jnp.eye(m, dtype=dtype), jnp.full((1, m), 1 / m, dtype), jax.nn.softmax(logs, axis=1)])
 
 
@@ -212,9 +213,11 @@ def _mean_square(errors: Array, weights: Array | None) -> Array:
 @partial(jax.jit, static_argnames=("intercept", "num_scales"))
 def _search(kernels, X, Y, weights, mixtures, intercept, num_scales):
     stack, definite = _stack(kernels, X)
-    trace = jnp.trace(stack, axis1=1, axis2=2) / len(Y)
+    present = jnp.ones_like(Y[:, 0]) if weights is None else (weights > 0).astype(Y.dtype)
+    count = jnp.maximum(jnp.sum(present), 1)
+    trace = jnp.einsum("kii,i->k", stack, present) / count
     trace = jnp.where(trace > 0, trace, 1)
-    scales = jnp.geomspace(1e-4, 10.0 * len(Y), num_scales, dtype=Y.dtype)
+    scales = jnp.geomspace(1e-4, 10.0 * count, num_scales, dtype=Y.dtype)
 
     def one(mixture):  # (scales, t)
         data = center_gram(jnp.einsum("k,kij->ij", mixture / trace, stack), definite, Y, weights, intercept)
@@ -245,7 +248,8 @@ def _descend(kernels, X, Y, weights, choice, intercept, tol, max_iter):
         def score(logs):
             K = jnp.einsum("k,kij->ij", jnp.exp(-logs), stack)
             data = center_gram(K, definite, y[:, None], weights, intercept)
-            return jnp.log(_mean_square(loo_in(data, jnp.ones((), y.dtype)), weights)[0])
+            error = _mean_square(loo_in(data, jnp.ones((), y.dtype)), weights)[0]
+            return jnp.log(jnp.maximum(error, jnp.finfo(y.dtype).tiny))  # of a target that is zero, no more can be had
 
         result = lbfgs(score, start, tol=tol, max_iter=max_iter)
         return result.state[0], score(result.state[0]), result.num_iter, result.status

@@ -21,7 +21,7 @@ from regjax.core.solution import Solution, Status, succeeded
 from regjax.kernels.gram import BLOCK, blocked_product, check_points, indefinite, over_blocks
 from regjax.kernels.kernel import Kernel
 from regjax.models.gp_parameters import layout_of, log_prior, priors_of, search_of
-from regjax.models.gp_problem import check_process, mean_at
+from regjax.models.gp_problem import check_process, count_targets, mean_at
 
 
 @register_node
@@ -82,7 +82,9 @@ class SparseProcess:
         return mean - half, mean + half
 
 
-def sparse_gp(kernel: Any, X: Any, y: Any, noise: Any, inducing: Any, *, mean: Any = None) -> SparseProcess:
+def sparse_gp(
+    kernel: Any, X: Any, y: Any, noise: Any, inducing: Any, *, mean: Any = None, weights: Any = None
+) -> SparseProcess:
     r"""Gaussian process regression through inducing points, in O(nm²) time and O(m² + block) memory.
 
     With Q = K_nm K_mm⁻¹ K_mn the log marginal likelihood of `gp` is at least
@@ -97,6 +99,7 @@ def sparse_gp(kernel: Any, X: Any, y: Any, noise: Any, inducing: Any, *, mean: A
         kernel, X, y, mean: as in `gp`. Noise belongs in `noise`, not in a `White` kernel.
         noise: σ² > 0, a scalar or one per sample (n,).
         inducing: m points like X.
+        weights: v (n,), as in `gp`: the noise of a sample is σ²/vᵢ.
 
     Returns:
         A `SparseProcess`: `mean(Z)`, `variance(Z)`, `interval(Z)`, `bound`.
@@ -111,10 +114,10 @@ def sparse_gp(kernel: Any, X: Any, y: Any, noise: Any, inducing: Any, *, mean: A
     References:
         Titsias, Variational learning of inducing variables in sparse Gaussian processes, AISTATS 2009.
     """
-    samples, noise, mean = check_process(kernel, X, y, noise, mean, None)
+    samples, noise, mean = check_process(kernel, X, y, noise, mean, weights)
     require(lambda a: jnp.all(a > 0), noise, message=f"noise must be positive for a sparse process, got {noise}")
     _, inducing = check_points(samples.X, inducing, "inducing")
-    parts = _collapse(samples.kernel, samples.X, samples.Y, noise, mean, inducing)
+    parts = _collapse(samples.kernel, samples.X, samples.Y, noise, mean, samples.weights, inducing)
     return SparseProcess(
         kernel=samples.kernel,
         inducing=inducing,
@@ -141,11 +144,15 @@ class _Collapsed(NamedTuple):
 
 
 @jax.jit
-def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducing: Any) -> _Collapsed:
+def _collapse(
+    kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, weights: Array | None, inducing: Any
+) -> _Collapsed:
     n, dtype = len(Y), Y.dtype
+    v = jnp.ones(n, dtype) if weights is None else weights
+    present = v > 0
     shift = mean_at(mean, X)
     R = Y - (shift[:, None] if jnp.ndim(shift) == 1 and callable(mean) else shift)
-    variances = jnp.broadcast_to(noise, n)
+    variances = jnp.where(present, noise / jnp.where(present, v, 1), 1)
     K = kernel.matrix(inducing)
     m = len(K)
     eye = jnp.eye(m, dtype=dtype)
@@ -155,7 +162,7 @@ def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducin
     @jax.checkpoint  # the derivative computes a block again rather than keep them all
     def add(total, rows):
         points = jax.tree.map(lambda a: a[rows[0]], X)
-        root = jnp.where(rows[1], jax.lax.rsqrt(variances[rows[0]]), 0)
+        root = jnp.where(rows[1] & present[rows[0]], lax.rsqrt(variances[rows[0]]), 0)
         A = W @ (kernel.matrix(inducing, points) * root)
         r = root[:, None] * R[rows[0]]
         own = kernel.diagonal(points) * root**2
@@ -176,9 +183,8 @@ def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducin
     inner = inner + eye
     factor, _ = gaussian.factor_covariance(inner, largest=0.0)
     beta = gaussian.solve(factor, inner, image)
-    volume = (
-        linalg.logdet(factor, inner, jnp.zeros((), dtype)) + jnp.sum(jnp.log(variances)) + n * math.log(2 * math.pi)
-    )
+    volume = linalg.logdet(factor, inner, jnp.zeros((), dtype)) + jnp.sum(jnp.log(variances))
+    volume = volume + jnp.sum(present) * math.log(2 * math.pi)
     bound = -(volume + squares - jnp.sum(image * beta, axis=0) + missed) / 2
     coef = cross(W, beta)
     status = jnp.where(
@@ -188,7 +194,7 @@ def _collapse(kernel: Kernel, X: Any, Y: Array, noise: Array, mean: Any, inducin
     status = jnp.where(bad, Status.NOT_POSITIVE_DEFINITE, status)
     finite = jnp.all(jnp.isfinite(coef)) & jnp.all(jnp.isfinite(bound))
     status = jnp.where(succeeded(status) & ~finite, Status.NON_FINITE, status)
-    valid = jnp.all(noise > 0)
+    valid = jnp.all(noise > 0) & jnp.all(v >= 0) & jnp.any(present)
     coef, bound = (jnp.where(valid, a, jnp.nan) for a in (coef, bound))
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     return _Collapsed(coef, bound, jitter, status, inner, outer, factor)
@@ -216,6 +222,7 @@ def sparse_gp_fit(
     inducing: Any,
     *,
     mean: Any = None,
+    weights: Any = None,
     fixed: Any = None,
     bounds: Any = None,
     priors: Any = None,
@@ -228,7 +235,7 @@ def sparse_gp_fit(
     within bounds, one evaluation for every step.
 
     Args:
-        kernel, X, y, noise, inducing, mean: as in `sparse_gp`; where the search starts.
+        kernel, X, y, noise, inducing, mean, weights: as in `sparse_gp`; where the search starts.
         fixed, bounds, priors: as in `gp_fit`, with the key "inducing" besides: `fixed={"inducing": True}`.
         max_iter, tol: as in `gp_fit`.
 
@@ -246,7 +253,7 @@ def sparse_gp_fit(
     References:
         Titsias, Variational learning of inducing variables in sparse Gaussian processes, AISTATS 2009.
     """
-    samples, noise, prior_mean = check_process(kernel, X, y, noise, mean, None)
+    samples, noise, prior_mean = check_process(kernel, X, y, noise, mean, weights)
     dtype = samples.Y.dtype
     _, inducing = check_points(samples.X, inducing, "inducing")
     tree = {"kernel": samples.kernel, "noise": noise, "mean": prior_mean, "inducing": inducing}
@@ -254,10 +261,11 @@ def sparse_gp_fit(
     if mean is None:
         fixed = {**(fixed or {}), "mean": True}
     layout = layout_of(tree, fixed)
-    search = search_of(layout, tree, bounds, samples.Y)
+    search = search_of(layout, tree, bounds, samples.Y, samples.weights)
     tol = float(jnp.finfo(dtype).eps) ** 0.4 if tol is None else tol
     priors = priors_of(priors, tree)
-    chosen, found = _fit(layout, int(max_iter), tree, samples.X, samples.Y, search, priors, jnp.asarray(tol, dtype))
+    data = (samples.X, samples.Y, samples.weights)
+    chosen, found = _fit(layout, int(max_iter), tree, *data, search, priors, jnp.asarray(tol, dtype))
     process = sparse_gp(
         chosen["kernel"],
         samples.X,
@@ -265,6 +273,7 @@ def sparse_gp_fit(
         chosen["noise"],
         chosen["inducing"],
         mean=None if mean is None else chosen["mean"],
+        weights=samples.weights,
     )
     status = jnp.where(succeeded(found.status) & ~succeeded(process.status), process.status, found.status)
     nan = jnp.full((), jnp.nan, dtype)
@@ -274,16 +283,16 @@ def sparse_gp_fit(
 
 
 @partial(jax.jit, static_argnames=("layout", "max_iter"))
-def _fit(layout, max_iter, tree, X, Y, search, priors, tol):
-    def one(tree, X, Y, lower, upper, priors, tol):
+def _fit(layout, max_iter, tree, X, Y, weights, search, priors, tol):
+    def one(tree, X, Y, weights, lower, upper, priors, tol):
         def value(theta):
             parts = layout.unpack(theta, tree)
-            collapsed = _collapse(parts["kernel"], X, Y, parts["noise"], parts["mean"], parts["inducing"])
+            collapsed = _collapse(parts["kernel"], X, Y, parts["noise"], parts["mean"], weights, parts["inducing"])
             return -jnp.sum(collapsed.bound) - log_prior(priors, parts)
 
         start = jnp.clip(layout.pack(tree), lower, upper)
-        scale = jnp.asarray(Y.size, Y.dtype)
+        scale = count_targets(Y, weights)
         return minimize_box(jax.value_and_grad(value), start, lower, upper, scale=scale, tol=tol, max_iter=max_iter)
 
-    found = lane_by_lane(one)(tree, X, Y, search.lower, search.upper, priors, tol)
+    found = lane_by_lane(one)(tree, X, Y, weights, search.lower, search.upper, priors, tol)
     return layout.unpack(found.point, tree), found

@@ -34,4 +34,5 @@ def lbfgs(function: Callable[[Array], Array], start: Array, *, tol: float, max_i
         point = optax.apply_updates(point, updates)
         return (point, memory), jnp.max(jnp.abs(optax.tree.get(memory, "grad")))  # of the new point
 
-    return iterate(step, (start, solver.init(start)), tol=tol, max_iter=max_iter)
+    unknown = jnp.full((), jnp.inf, start.dtype)  # of the precision of the gradient, which the memory need not have
+    return iterate(step, (start, solver.init(start)), tol=tol, max_iter=max_iter, error=unknown)

@@ -211,6 +211,25 @@ def test_samples_of_weight_zero_are_gone():
     assert_close(whole.loo().log_density[rows], part.loo().log_density)
 
 
+@pytest.mark.once
+def test_the_derivative_in_a_weight_of_zero_is_given_as_zero():
+    def value(v):
+        process = regjax.gp(KERNEL, X, y, NOISE, weights=v)
+        return jnp.sum(process.variance(Z)) + jnp.sum(process.covariance(Z))
+
+    slope = jax.jit(jax.grad(value))(jnp.ones(len(y)).at[3].set(0.0))
+    assert float(slope[3]) == 0
+    assert bool(jnp.all(jnp.isfinite(slope)))
+
+
+def test_variances_on_the_diagonal_of_a_covariance_are_not_negative():
+    x = jnp.linspace(0, 6, 60)
+    process = regjax.gp(kernels.RBF(2.0), x, jnp.sin(x), 0.0)
+    covariance = process.covariance(x)
+    assert float(jnp.min(jnp.diagonal(covariance))) >= 0
+    assert float(jnp.min(covariance)) < 0  # covariances may be
+
+
 @pytest.mark.x64
 def test_likelihood_derivatives_equal_finite_differences():
     """First and second order, in hyperparameters, noise, mean, points and targets."""

@@ -8,6 +8,7 @@ import pytest
 import regjax
 from regjax import Status, kernels
 from regjax.core.bfgs import minimize_box
+from regjax.models.gp_fit import _screened
 from tests.problems import assert_close, tolerance
 
 rng = np.random.default_rng(0)
@@ -187,12 +188,14 @@ def test_a_start_with_a_singular_covariance_is_not_lost():
     assert int(fit.starts.status[0]) == int(fit.status)
     assert int(fit.status) in (Status.JITTERED, Status.BOUNDARY)
     assert float(fit.objective) < 30  # from some 1e14
+    assert_close(fit.objective, -fit.params.log_marginal_likelihood, f64=1e-8, f32=1e-3)
     assert float(fit.residual) <= tolerance(1e-6, 5e-3)
     # duplicates without noise: the likelihood grows until rounding ends it
     rows = jnp.concatenate([jnp.arange(25), jnp.arange(5)])
     twice = regjax.gp_fit(KERNEL, X[rows], y[rows], 0.0, restarts=1, fixed={"noise": True})
     assert int(twice.status) in (Status.JITTERED, Status.FLOOR, Status.ITERATION_LIMIT)
     assert float(-twice.objective) > float(regjax.gp(KERNEL, X[rows], y[rows], 0.0).log_marginal_likelihood)
+    assert_close(twice.objective, -twice.params.log_marginal_likelihood, f64=1e-6, f32=1e-2)
     assert_close(twice.params(X[:5]), y[:5], f64=1e-6, f32=2e-2)
 
 
@@ -212,4 +215,35 @@ def test_samples_of_weight_zero_are_gone_and_float32_stays():
         spoiled = fit(single[0].at[3].set(junk), single[1].at[8].set(junk), single[2])
         assert_close(spoiled.objective, clean.objective, f64=1e-4)
         assert_close(spoiled.params(single[0]), clean.params(single[0]), f64=1e-2)
+        assert_close(spoiled.starts.objective, clean.starts.objective, f64=1e-4)
+        assert spoiled.starts.num_iter.tolist() == clean.starts.num_iter.tolist()
     assert all(leaf.dtype in (jnp.float32, jnp.int32, bool) for leaf in jax.tree.leaves(clean))
+
+
+@pytest.mark.once
+def test_samples_of_weight_zero_do_not_count():
+    """Neither in the residual, which is per sample, nor among those that starts are screened on."""
+    far = 1e6 * jnp.arange(6.0)
+    fit = regjax.gp_fit(
+        kernels.RBF(1.0),
+        far,
+        jnp.zeros(6),
+        1.0,
+        weights=jnp.arange(6) < 4,
+        restarts=1,
+        max_iter=1,
+        fixed={"kernel": True},
+    )
+    assert_close(fit.residual, 0.25)  # the derivative of ½ log(1 + s) in log s at s = 1
+    rows = _screened(jax.random.key(0), 400, (jnp.arange(400) % 3 == 0).astype(float))
+    assert len(rows) == 128
+    assert bool(jnp.all(rows % 3 == 0))
+
+
+@pytest.mark.once
+def test_bounds_may_have_one_side():
+    bounds = {"kernel": (0.5, jnp.inf) * kernels.RBF((0.1, jnp.inf)), "noise": (1e-3, jnp.inf), "mean": (-jnp.inf, 0.0)}
+    fit = regjax.gp_fit(KERNEL, X, y, 0.1, mean=-0.1, restarts=4, race=False, max_iter=2, bounds=bounds)
+    assert bool(jnp.all(jnp.isfinite(fit.starts.objective)))
+    starts = fit.starts.hyperparameters
+    assert bool(jnp.all((starts["noise"] >= 0.999e-3) & (starts["mean"] <= 0)))

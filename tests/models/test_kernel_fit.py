@@ -38,6 +38,20 @@ def test_squared_loss_is_kernel_ridge():
     assert_close(found.params(X), regjax.kernel_ridge(kernels.RBF(2.0), X, y, 0.3, weights=V).params(X), f64=1e-9)
 
 
+@pytest.mark.once
+def test_samples_of_weight_zero_leave_the_root_regular():
+    """They are copies of another sample, but no reason to raise the diagonal; nor are they looked at by derivatives."""
+
+    def value(v):
+        fit = regjax.kernel_fit(kernels.Exponential(2.0), X[:8], y[:8], losses.Squared(), 0.3, weights=v)
+        return jnp.sum(fit.params.coef), fit.status
+
+    (_, status), slope = jax.jit(jax.value_and_grad(value, has_aux=True))(V[:8].at[3].set(0.0))
+    assert int(status) == regjax.Status.CONVERGED
+    assert float(slope[3]) == 0
+    assert float(jnp.min(jnp.abs(jnp.delete(slope, 3)))) > 0
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["Logistic", "Poisson", "Huber"])
 def test_the_gradient_vanishes(name):

@@ -7,6 +7,7 @@ import pytest
 
 import regjax
 from regjax.kernels import RBF, Linear, Matern52, on
+from regjax.models.multi_kernel import _mixtures, _search
 from tests.problems import assert_close
 
 rng = np.random.default_rng(0)
@@ -60,6 +61,18 @@ def test_the_strengths_say_which_block_matters():
     assert_close(fit.params(Z), refit.params(Z), f32=1e-3)
 
 
+@pytest.mark.once
+def test_samples_of_weight_zero_do_not_change_the_search():
+    pad = jnp.full((40, 4), 9.0)
+    padded = (jnp.concatenate([X, pad]), jnp.concatenate([Y, pad[:, :3]]))
+    weights = jnp.concatenate([jnp.ones(30), jnp.zeros(40)])
+    alone, other = (
+        _search((Linear(),), *data, jnp.ones((1, 1)), intercept=False, num_scales=5)
+        for data in ((X, Y, None), (*padded, weights))
+    )
+    assert_close(other.log_lams, alone.log_lams)
+
+
 @pytest.mark.x64
 def test_gradient_lowers_the_leave_one_out_error_to_a_stationary_point():
     kernels = [on(RBF(1.0), (0, 1)), on(RBF(1.0), (2, 3))]
@@ -68,13 +81,20 @@ def test_gradient_lowers_the_leave_one_out_error_to_a_stationary_point():
         kernel = jnp.exp(-logs[0]) * kernels[0] + jnp.exp(-logs[1]) * kernels[1]
         return jnp.mean(regjax.kernel_loo_residuals(kernel, X, y, 1.0) ** 2)
 
-    start = regjax.multi_kernel_ridge_fit(kernels, X, Y[:, 1], num_candidates=4, num_scales=6)
-    end = regjax.multi_kernel_ridge_fit(kernels, X, Y[:, 1], num_candidates=4, num_scales=6, method="gradient")
-    assert int(end.num_iter) > 0
-    assert bool(end.converged)
-    assert int(end.lam.argmin()) == 1
-    assert float(score(jnp.log(end.lam), Y[:, 1])) <= float(score(jnp.log(jnp.minimum(start.lam, 1e6)), Y[:, 1]))
-    assert float(jnp.abs(jax.grad(score)(jnp.log(end.lam), Y[:, 1])).max()) < 1e-5
+    targets = Y[:, 1:2] * jnp.array([1.0, 0.0])  # no strength is better than another for a target of zeros
+    start = regjax.multi_kernel_ridge_fit(kernels, X, targets, num_candidates=4, num_scales=6).lam[:, 0]
+    fit = regjax.multi_kernel_ridge_fit(kernels, X, targets, num_candidates=4, num_scales=6, method="gradient")
+    end = fit.lam[:, 0]
+    assert int(fit.num_iter) > 0
+    assert bool(fit.converged)
+    assert int(end.argmin()) == 1
+    assert float(score(jnp.log(end), Y[:, 1])) <= float(score(jnp.log(jnp.minimum(start, 1e6)), Y[:, 1]))
+    assert float(jnp.abs(jax.grad(score)(jnp.log(end), Y[:, 1])).max()) < 1e-5
+
+
+@pytest.mark.x64
+def test_mixtures_have_the_precision_of_the_data():
+    assert _mixtures(jax.random.key(0), 2, 3, jnp.float32).dtype == jnp.float32
 
 
 @pytest.mark.once

@@ -68,7 +68,7 @@ def test_leave_one_out_is_n_refits(local_linear):
 def test_logarithms_of_kernels(kernel):
     from regjax.kernels.gram import check_kernel
 
-    kernel = check_kernel(kernel)
+    kernel = check_kernel(kernel, X.dtype)
     K = gram(kernel, Z, X)
     assert_close(jnp.exp(kernel.log_matrix(Z, X)), K, f64=1e-13, f32=1e-5)
     twice = jnp.concatenate([X, X])
@@ -141,6 +141,13 @@ def test_fit_finds_the_scale_and_drops_an_input():
     assert_close(fit.objective, regjax.nadaraya_watson_loo(fit.params.kernel, x, y).score, f32=1e-4)
     grid = jax.vmap(lambda s: regjax.nadaraya_watson_loo(RBF(s), x, y).score)(jnp.geomspace(0.03, 30, 9))
     assert float(fit.objective) <= float(grid.min())
+
+
+@pytest.mark.x64
+def test_a_fit_of_float32_stays_float32():
+    single = (A.astype(jnp.float32) for A in (X, Y))
+    fit = regjax.nadaraya_watson_fit(RBF(1.0), *single, num=2, max_iter=2)
+    assert all(leaf.dtype in (jnp.float32, jnp.int32) for leaf in jax.tree.leaves(fit))
 
 
 @pytest.mark.once

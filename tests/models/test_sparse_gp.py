@@ -52,6 +52,17 @@ def test_blocks_equal_the_whole(monkeypatch):
     assert_close(cut.variance(X[:13]), whole.variance(X[:13]), f32=5e-3)
 
 
+@pytest.mark.once
+def test_weights_are_precisions_and_zero_is_none():
+    weights = jnp.linspace(0.5, 2.0, 40).at[7].set(0.0)
+    rows = jnp.flatnonzero(weights)
+    junk = (X.at[7].set(jnp.nan), y.at[7].set(jnp.inf))
+    whole = regjax.sparse_gp(KERNEL, *junk, NOISE, Z, weights=weights)
+    part = regjax.sparse_gp(KERNEL, X[rows], y[rows], NOISE / weights[rows], Z)
+    assert int(whole.status) == Status.CONVERGED
+    assert_close((whole.bound, whole.coef, whole.inner), (part.bound, part.coef, part.inner))
+
+
 @pytest.mark.x64
 def test_derivatives_equal_finite_differences():
     def value(logs, points):
