@@ -121,6 +121,10 @@ def test_results_bring_their_own_axes_bands_and_words():
     parts = regjax.BiasVariance(LAMS, 1 / LAMS, 0.5, LAMS + 1 / LAMS + 0.5, 0 * LAMS, {"lam": LAMS}, None)
     ax = plot.plot_bias_variance(parts)
     np.testing.assert_allclose(curve(ax, "expected").get_ydata(), parts.mse[::-1])
+    assert ax.get_xlabel() == "penalty strength λ"
+    ax = plot.plot_bias_variance(replace(parts, hyperparameters={"bandwidth": LAMS}))
+    assert ax.get_xlabel() == "bandwidth"
+    assert curve(ax, "least at bandwidth = ")
     sizes, error = np.array([10, 20, 30]), np.array([3.0, 2.0, 1.9])
     learning = regjax.LearningCurve(sizes, error / 2, error, error / 10, error / 5, error + 9, None)
     ax = plot.plot_learning_curve(learning)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from regjax.core.node import register_node
 
@@ -76,6 +77,11 @@ def succeeded(status: Any) -> Any:
 def relative(value: Any, reference: Any) -> Any:
     """value / reference, or the value itself where the reference is zero: how residuals and gaps are stated."""
     return value / jnp.where(reference > 0, reference, 1)
+
+
+def largest(values: Array) -> Array:
+    """The largest of all; NaN if one is, which `jnp.max` of several long lanes at once forgets on CPU."""
+    return jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, jnp.max(values))
 
 
 @register_node

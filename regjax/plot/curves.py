@@ -174,7 +174,7 @@ def plot_bias_variance(
         ax: where to draw.
     """
     ax = axes_or_new(ax)
-    lams = strengths_of(squared_bias, lams)
+    lams, symbol = strengths_of(squared_bias, lams), symbol_of(squared_bias)
     if hasattr(squared_bias, "bias_squared"):
         squared_bias, variance, noise = squared_bias.bias_squared, squared_bias.variance, squared_bias.noise
     order = np.argsort(lams)
@@ -187,8 +187,8 @@ def plot_bias_variance(
     ax.plot(x, spread, color=BLUE, linestyle="-.", linewidth=2.2, label="variance")
     if noise:
         ax.axhline(float(noise), color="0.5", linestyle=":", linewidth=2, label="noise")
-    ax.plot(x[best], total[best], "o", color=GREEN, markersize=9, label=f"least at λ = {short(x[best])}")
-    label_lam(ax, lams)
+    ax.plot(x[best], total[best], "o", color=GREEN, markersize=9, label=f"least at {symbol} = {short(x[best])}")
+    label_lam(ax, lams, symbol)
     finish(ax, ylabel="squared error", title="Bias and variance")
     legend(ax)
     return ax

@@ -22,11 +22,15 @@ def strengths_of(result: Any, lams: Any) -> np.ndarray:
 
 
 def symbol_of(result: Any) -> str:
-    """What the values along a grid are called: λ, or the radius of a ball."""
+    """What the values along a grid are called: λ, the radius of a ball, or as the hyperparameter of a model is."""
     grid = _grid_of(result)
     while hasattr(grid, "penalty"):
         grid = grid.penalty
-    return "radius" if hasattr(grid, "radius") else "λ"
+    if hasattr(grid, "prox"):
+        return "radius" if hasattr(grid, "radius") else "λ"
+    first = [where[-1:] for where, _ in jax.tree_util.tree_leaves_with_path(grid)][:1]
+    name = "".join(jax.tree_util.keystr(where, simple=True) for where in first)
+    return name if name.isidentifier() and name != "lam" else "λ"
 
 
 def _grid_of(result: Any) -> Any:

@@ -63,7 +63,7 @@ def leave_one_out(
     penalties: Any,
     *,
     score: Any = None,
-    simpler: str = "larger",
+    simpler: Any = "larger",
     model: Model | None = None,
     weights: Any = None,
     offset: Any = None,
@@ -114,7 +114,7 @@ def leave_one_out(
         Rad & Maleki, A scalable estimate of the out-of-sample prediction error via approximate leave-one-out
         cross-validation, J. R. Stat. Soc. B 82 (2020).
     """
-    check_simpler(simpler)
+    check_simpler(simpler, penalties, model is None)
     refuse_curved(penalties)
     settings = Settings(model, intercept, standardize, solver, max_iter)
     samples, study = check_study(Study(X, y, loss, penalties, weights, offset, lower, upper, tol), settings)

@@ -26,10 +26,17 @@ class Choice:
         return jax.tree.map(lambda leaf: leaf[index], self.path)
 
 
-def check_simpler(simpler: Any) -> None:
-    """Raise unless it is one of the two directions."""
-    if simpler not in ("larger", "smaller"):
-        raise ValueError(f"simpler must be 'larger' or 'smaller', got {simpler!r}")
+def check_simpler(simpler: Any, penalties: Any, named: bool) -> None:
+    """Raise unless it is one of the two directions, or, of the hyperparameters of a model, a prefix pytree of these."""
+    words = jax.tree.leaves(simpler)
+    if not words or any(word not in ("larger", "smaller") for word in words) or (named and words != [simpler]):
+        trees = "" if named else ", or a prefix pytree of these"
+        raise ValueError(f"simpler must be 'larger' or 'smaller'{trees}, got {simpler!r}")
+    if not named:
+        try:
+            jax.tree.map(lambda *_: None, simpler, penalties)
+        except ValueError as error:
+            raise ValueError(f"simpler takes a prefix pytree of the hyperparameters: {error}") from error
 
 
 def summary(scores: Array, sizes: Array, repeats: int = 1) -> tuple[Array, Array]:
@@ -43,14 +50,14 @@ def summary(scores: Array, sizes: Array, repeats: int = 1) -> tuple[Array, Array
     return jnp.mean(means, axis=0), jnp.sqrt(jnp.mean(variance, axis=0))
 
 
-def choose(mean: Array, error: Array, penalties: Any, named: bool, simpler: str) -> tuple[Array, Array]:
+def choose(mean: Array, error: Array, penalties: Any, named: bool, simpler: Any) -> tuple[Array, Array]:
     """The index of the least mean, and of the most regularised within one standard error of it.
 
     Args:
         mean, error: (L,); an error that is nan is taken for 0.
         penalties: the grid.
         named: whether it is a penalty, whose strengths are known, or a pytree of hyperparameters.
-        simpler: "larger" or "smaller".
+        simpler: what `check_simpler` takes.
     """
     rank = _rank(penalties, named, simpler)
     least = jnp.nanmin(mean)
@@ -59,17 +66,20 @@ def choose(mean: Array, error: Array, penalties: Any, named: bool, simpler: str)
     return best, _first(mean <= least + slack, rank)
 
 
-def _rank(penalties: Any, named: bool, simpler: str) -> Array:
+def _rank(penalties: Any, named: bool, simpler: Any) -> Array:
     """(L,), the larger the more regularised."""
-    sign = 1 if simpler == "larger" else -1
+
+    def towards(word, part):
+        return jax.tree.map(lambda leaf: (1 if word == "larger" else -1) * jnp.asarray(leaf), part)
+
     if named:
         axes = strength_axes(penalties)
         pairs = jax.tree_util.tree_leaves_with_path(penalties, is_leaf=lambda leaf: leaf is None)
         mapped = jax.tree.leaves(axes, is_leaf=lambda leaf: leaf is None)
-        keys = [(-1 if "radius" in jax.tree_util.keystr(where) else sign) * jnp.asarray(leaf)
+        keys = [towards("smaller" if "radius" in jax.tree_util.keystr(where) else simpler, leaf)
                 for (where, leaf), axis in zip(pairs, mapped, strict=True) if axis == 0]  # fmt: skip
     else:
-        keys = [sign * jnp.asarray(leaf) for leaf in jax.tree.leaves(penalties)]
+        keys = jax.tree.leaves(jax.tree.map(towards, simpler, penalties))
     keys = [jnp.mean(leaf.reshape(len(leaf), -1), axis=1) for leaf in keys]
     return jnp.argsort(jnp.lexsort(keys[::-1]))
 

@@ -71,7 +71,7 @@ def cross_validate(
     key: Any = None,
     repeats: int = 1,
     per_sample: bool = False,
-    simpler: str = "larger",
+    simpler: Any = "larger",
     model: Model | None = None,
     devices: Sequence[Any] | None = None,
     weights: Any = None,
@@ -106,6 +106,8 @@ def cross_validate(
         per_sample: whether λ is per unit of weight, as in glmnet and scikit-learn: λ Σv_train/Σv in a fold. By default
             λ is held in the sum objective, and n folds are exact leave-one-out.
         simpler: which values of the grid are more regularised, "larger" or "smaller"; of radii always the smaller.
+            Of the hyperparameters of a `model` also a prefix pytree, such as `{"bandwidth": "larger", "steps":
+            "smaller"}`: the first in the order of the tree decides, the others between equals.
         model: `(X, y, hyperparameters, weights) -> Solution` in place of a penalised linear model, such as
             `lambda X, y, lam, v: regjax.kernel_ridge(kernel, X, y, lam, weights=v)`. `penalties` is then a pytree of
             hyperparameters with the axis (L,) in front of every leaf, and `loss` only scores.
@@ -128,7 +130,7 @@ def cross_validate(
     References:
         Hastie, Tibshirani & Friedman, The Elements of Statistical Learning, Springer 2009, section 7.10.
     """
-    check_simpler(simpler)
+    check_simpler(simpler, penalties, model is None)
     settings = Settings(model, intercept, standardize, solver, max_iter)
     study = Study(X, y, loss, penalties, weights, offset, lower, upper, tol)
     samples, study = check_study(study, settings, per_sample=per_sample)

@@ -19,7 +19,7 @@ from regjax.penalties import Penalty, Zero, scale_strengths
 from regjax.selection.choice import summary
 from regjax.selection.cross_validate import Model, Settings, Study, check_study, cross_validate
 from regjax.selection.scores import held_out, resolve_score
-from regjax.selection.splits import Splits, as_splits, k_folds
+from regjax.selection.splits import Splits, as_splits, is_number
 from regjax.solvers.minimize import Solver
 from regjax.solvers.task import Task, null_model
 
@@ -133,6 +133,7 @@ def validation_curve(
     folds: Any = 10,
     score: Any = None,
     key: Any = None,
+    repeats: int = 1,
     per_sample: bool = False,
     model: Model | None = None,
     weights: Any = None,
@@ -148,8 +149,8 @@ def validation_curve(
     r"""Training and validation error of every penalty of a grid: where they part, a model overfits.
 
     Args:
-        X, y, loss, penalties, folds, score, key, per_sample, model, weights, offset, lower, upper, intercept,
-            standardize, solver, tol, max_iter: as in `cross_validate`, which does the fits.
+        X, y, loss, penalties, folds, score, key, repeats, per_sample, model, weights, offset, lower, upper,
+            intercept, standardize, solver, tol, max_iter: as in `cross_validate`, which does the fits.
 
     Returns:
         A `ValidationCurve`.
@@ -166,7 +167,7 @@ def validation_curve(
     settings = Settings(model, intercept, standardize, solver, max_iter)
     study = Study(X, y, loss, penalties, weights, offset, lower, upper, tol)
     samples, study = check_study(study, settings, per_sample=per_sample)
-    splits = as_splits(folds, len(samples.X), key, 1)
+    splits = as_splits(folds, len(samples.X), key, repeats)
     result = cross_validate(
         X, y, loss, penalties, folds=splits, score=score, per_sample=per_sample, model=model, weights=weights,
         offset=offset, lower=lower, upper=upper, intercept=intercept, standardize=standardize, solver=solver, tol=tol,
@@ -177,8 +178,8 @@ def validation_curve(
         study, result.fits.params, train[:, None], test, score=resolve_score(score, study.loss), intercept=intercept
     )
     sizes = jnp.sum(test, axis=1)
-    mean, error = summary(training, sizes)
-    base, _ = summary(null, sizes)
+    mean, error = summary(training, sizes, splits.repeats)
+    base, _ = summary(null, sizes, splits.repeats)
     return ValidationCurve(
         penalties, mean, result.mean, error, result.standard_error, base[0], result.fits.status
     )  # fmt: skip
@@ -194,6 +195,7 @@ def learning_curve(
     folds: Any = 10,
     score: Any = None,
     key: Any = None,
+    repeats: int = 1,
     per_sample: bool = False,
     model: Model | None = None,
     weights: Any = None,
@@ -218,6 +220,7 @@ def learning_curve(
         sizes: (S,), numbers of training samples; if None eight of them, up to the size of the smallest training set.
         folds: as in `cross_validate`.
         key: of the folds and of the orders; the same at every call if None.
+        repeats: as in `cross_validate`: how often to draw folds.
         per_sample: whether λ is per unit of weight, λ Σv_size/Σv, as in `cross_validate`. By default λ is held in the
             sum objective: the penalty then fades as samples are added.
         model: as in `cross_validate`, with `penalty` its hyperparameters.
@@ -237,13 +240,10 @@ def learning_curve(
     study = Study(X, y, loss, penalty, weights, offset, lower, upper, tol)
     samples, study = check_study(study, settings, per_sample=per_sample, grid=False)
     n = len(samples.X)
-    base = jax.random.key(0) if key is None else key
-    if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
-        splits = k_folds(n, int(folds), key=base)
-    else:
-        splits = as_splits(folds, n, None, 1)
+    splits = as_splits(folds, n, key if is_number(folds) else None, repeats)  # the key is that of the orders too
     sizes = _check_sizes(sizes, splits, samples)
     v = _weighted(samples, jnp.ones(n, bool))
+    base = jax.random.key(0) if key is None else key
     keys = jax.random.split(jax.random.fold_in(base, 1), len(splits.train))
     lanes = jax.vmap(lambda key, train: _first_samples(key, train & (v > 0), sizes))(keys, splits.train)
     train, test = jnp.where(lanes, v, 0), _weighted(samples, splits.test)  # (K, S, n), (K, n)
@@ -252,7 +252,9 @@ def learning_curve(
         study, fits.params, train, test, score=resolve_score(score, study.loss), intercept=intercept
     )  # fmt: skip
     weight = jnp.sum(test, axis=1)
-    (training, training_se), (validation, validation_se), (null, _) = (summary(part, weight) for part in errors)
+    (training, training_se), (validation, validation_se), (null, _) = (
+        summary(part, weight, splits.repeats) for part in errors
+    )
     return LearningCurve(sizes, training, validation, training_se, validation_se, null, fits.status)
 
 

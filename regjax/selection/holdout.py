@@ -31,7 +31,7 @@ def holdout(
     score: Any = None,
     key: Any = None,
     per_sample: bool = False,
-    simpler: str = "larger",
+    simpler: Any = "larger",
     model: Model | None = None,
     weights: Any = None,
     offset: Any = None,

@@ -135,7 +135,7 @@ def random_splits(num_samples: int, num: int = 10, *, fraction: float = 0.25, ke
 
 def as_splits(folds: Any, num_samples: int, key: Any, repeats: int) -> Splits:
     """What `folds=` takes: a number, ids or `Splits`."""
-    if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
+    if is_number(folds):
         return k_folds(num_samples, int(folds), key=key, repeats=repeats)
     if key is not None or repeats != 1:
         raise ValueError("key and repeats go with a number of folds; folds has ids or splits of its own")
@@ -143,7 +143,16 @@ def as_splits(folds: Any, num_samples: int, key: Any, repeats: int) -> Splits:
     for name, array in (("train", splits.train), ("test", splits.test)):
         if jnp.ndim(array) != 2 or jnp.shape(array) != jnp.shape(splits.test) or array.shape[1] != num_samples:
             raise ValueError(f"folds has {name} of shape {jnp.shape(array)}: it takes (K, n) with n = {num_samples}")
+        if array.dtype != bool:
+            raise ValueError(f"folds has {name} of dtype {array.dtype}: it takes booleans; weights are an argument")
+    if splits.repeats < 1 or len(splits.test) % splits.repeats:
+        raise ValueError(f"folds has repeats={splits.repeats}, which does not divide its {len(splits.test)} splits")
     return splits
+
+
+def is_number(folds: Any) -> bool:
+    """Whether it says how many folds to draw."""
+    return isinstance(folds, int | np.integer) and not isinstance(folds, bool)
 
 
 def _key(key: Any) -> Any:

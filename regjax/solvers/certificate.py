@@ -10,7 +10,7 @@ from regjax.core.implicit import with_derivative_of
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.loop import iterate
 from regjax.core.products import cross, symmetric_product
-from regjax.core.solution import relative
+from regjax.core.solution import largest, relative
 from regjax.penalties import Box, Limited, NonNegative, Penalty
 from regjax.penalties.elementary import rounding
 from regjax.penalties.separable import Separable
@@ -85,7 +85,7 @@ class Moments(NamedTuple):
         left = jnp.maximum(self.energy - jnp.sum(null_step * (y + null_pull)), 0)
         null, null_slope = _units(left, self.energy, null_pull, y)
         pull, step, image = beyond_free(W)
-        distance = jnp.max(penalty.distance(W, pull))
+        distance = largest(penalty.distance(W, pull))
         squares = self.residual_squares(W, pull)
 
         def misfit(scale):
@@ -211,7 +211,7 @@ def certify(problem: Problem, penalty: Penalty, W: Array) -> Certificate:
     X, Y, null, null_slope = problem
     residuals = Y - X @ W
     pull = cross(X, residuals)
-    distance = jnp.max(penalty.distance(W, pull))
+    distance = largest(penalty.distance(W, pull))
     if not penalty.convex:
         return Certificate(jnp.full_like(distance, jnp.nan), null, distance, null_slope)
     dual, image = orthogonal_to(X, residuals, penalty.unpenalised)

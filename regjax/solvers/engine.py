@@ -152,7 +152,9 @@ def strengths_of(penalty: Any, shape: tuple[int, ...]) -> tuple[Array, Array, Ar
     """l1, infinite for an excluded coefficient, l2 and the limits, (p,) each."""
     terms = penalty.terms(jnp.zeros(shape, jax.tree.leaves(penalty)[0].dtype))
     l1, l2, lower, upper = (jnp.broadcast_to(a, shape)[:, 0] for a in terms)
-    return jnp.where((lower == 0) & (upper == 0), jnp.inf, l1), l2, lower, upper
+    # a strength that is NaN leads no other lane astray: its own certificate is NaN
+    shut = ((lower == 0) & (upper == 0)) | jnp.isnan(l1)
+    return jnp.where(shut, jnp.inf, l1), jnp.where(jnp.isnan(l2), 0, l2), lower, upper
 
 
 def _as_multiples(l1: Array) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ from jax import Array, lax
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.loop import iterate
 from regjax.core.products import cross
-from regjax.core.solution import Status
+from regjax.core.solution import Status, largest
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
 from regjax.penalties.separable import Separable
@@ -279,7 +279,7 @@ def separated(task: Task, penalty: Penalty, null: Null, point: Array) -> Array:
 
 def distance(penalty: Penalty, point: Array, pull: Array) -> Array:
     """The largest distance of −∇ to the subgradients of the penalty, with the intercept; `pull` is ∇ (p + 1, t)."""
-    return jnp.maximum(jnp.max(penalty.distance(point[1:], -pull[1:])), jnp.max(jnp.abs(pull[0])))
+    return jnp.maximum(largest(penalty.distance(point[1:], -pull[1:])), largest(jnp.abs(pull[0])))
 
 
 def certify_point(

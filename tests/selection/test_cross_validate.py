@@ -13,6 +13,7 @@ import regjax
 from regjax import losses, selection
 from regjax.losses import Squared
 from regjax.penalties import L1, L2, ElasticNet, L1Ball
+from regjax.selection import Splits
 from regjax.selection.choice import choose
 from regjax.selection.scores import partial_deviance, resolve_score
 from tests.models.test_sparse_reference import columns, design
@@ -20,6 +21,7 @@ from tests.problems import assert_close, reference
 
 GLMNET = reference("glmnet/cvglmnet_reference.json")
 FAMILIES = {"gaussian": losses.Squared(), "binomial": losses.Logistic(), "poisson": losses.Poisson()}
+FOUR = np.arange(40) % 4 != np.arange(4)[:, None]  # who trains in each of four folds
 
 
 def small(n=40, p=6, seed=0):
@@ -131,6 +133,10 @@ def test_the_simpler_of_equals_is_the_smaller_radius_and_the_strength_that_is_as
     assert int(choose(equal, none, L1Ball(grid), True, simpler)[0]) == 0
     assert int(choose(equal, none, L1(grid), True, simpler)[0]) == (1 if simpler == "larger" else 0)
     assert int(choose(equal, none, {"bandwidth": grid}, False, simpler)[1]) == (1 if simpler == "larger" else 0)
+    axes = {"bandwidth": equal, "steps": grid}
+    assert int(choose(equal, none, axes, False, {"bandwidth": "larger", "steps": simpler})[0]) == (
+        1 if simpler == "larger" else 0
+    )
 
 
 @pytest.mark.once
@@ -218,7 +224,11 @@ def test_splits():
         (dict(folds=np.ones(40)), "must be integers"),
         (dict(score="auc?"), "score must be"),
         (dict(simpler="bigger"), "simpler must be"),
+        (dict(simpler={"lam": "larger"}), "simpler must be"),
+        (dict(penalties={"k": jnp.ones(2)}, simpler={"j": "larger"}, model=lambda *a: None), "simpler takes a prefix"),
         (dict(folds=np.arange(40) % 3, repeats=2), "key and repeats"),
+        (dict(folds=Splits(FOUR, ~FOUR, repeats=3)), "repeats=3, which does not divide its 4 splits"),
+        (dict(folds=Splits(FOUR, 0.5 * ~FOUR)), "test of dtype float"),
         (dict(model=lambda *a: None, per_sample=True), "per_sample"),
         (dict(lower=1.0), "lower"),
         (dict(penalties=L1(jnp.ones(0))), r"penalties takes arrays with an axis \(L,\)"),

@@ -26,20 +26,22 @@ def errors(X, y, v, train, test, lam):
 
 
 @pytest.mark.once
-def test_validation_curve():
+def test_validation_curve_of_repeated_folds():
     X, y, v = (np.array(a) for a in problem(20, 3))
-    ids = np.arange(20) % 2
     lams = np.array([0.5, 30.0])
-    curve = regjax.validation_curve(X, y, Squared(), L2(jnp.asarray(lams)), folds=ids, weights=v)
-    size = np.array([v[ids == k].sum() for k in (0, 1)])
-    expected = np.array([[errors(X, y, v, ids != k, ids == k, lam) for k in (0, 1)] for lam in lams])  # (L, K, 3)
-    means = np.average(expected, axis=1, weights=size)
+    curve = regjax.validation_curve(X, y, Squared(), L2(jnp.asarray(lams)), folds=2, repeats=2, weights=v)
+    tests = np.asarray(k_folds(20, 2, repeats=2).test)
+    size = np.array([v[test].sum() for test in tests]).reshape(2, 2)
+    expected = np.array([[errors(X, y, v, ~test, test, lam) for test in tests] for lam in lams])
+    expected = expected.reshape(2, 2, 2, 3)  # λ, round, fold, error
+    rounds = np.einsum("lrke,rk->lre", expected, size) / size.sum(1)[:, None]
+    means = rounds.mean(1)
     assert_close(curve.training, means[:, 0])
     assert_close(curve.validation, means[:, 1])
     assert_close(curve.null, means[0, 2])
-    spread = np.average((expected - means[:, None]) ** 2, axis=1, weights=size)
-    assert_close(curve.training_se, np.sqrt(spread[:, 0]))
-    assert_close(curve.validation_se, np.sqrt(spread[:, 1]))
+    spread = np.einsum("lrke,rk->lre", (expected - rounds[:, :, None]) ** 2, size) / size.sum(1)[:, None]
+    assert_close(curve.training_se, np.sqrt(spread.mean(1)[:, 0]))
+    assert_close(curve.validation_se, np.sqrt(spread.mean(1)[:, 1]))
     assert curve.verdict == curve.verdicts[int(curve.best)]
 
 
@@ -48,7 +50,8 @@ def test_learning_curve_ends_at_the_fit_on_all_training_samples():
     X, y, v = (np.array(a) for a in problem(24, 3))
     v[5], y[5] = 0, np.nan
     ids = np.where(np.arange(24) % 2, -1, 0)
-    curve = regjax.learning_curve(X, y, Squared(), L2(3.0), sizes=[4, 11], folds=ids, weights=v, per_sample=True)
+    rounds = np.stack([ids, ids])  # of one fold each: they have no standard error
+    curve = regjax.learning_curve(X, y, Squared(), L2(3.0), sizes=[4, 11], folds=rounds, weights=v, per_sample=True)
     train = (ids == -1) & (v > 0)
     last = errors(X, y, v, train, ids == 0, 3.0 * v[train].sum() / v.sum())
     assert_close((curve.training[1], curve.validation[1], curve.null[1]), last)

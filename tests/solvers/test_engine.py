@@ -1,12 +1,15 @@
 """The engine behind the lasso where its pieces meet: paths on a working set, and more than the set holds."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import regjax
+from regjax import Status
 from regjax.losses import Squared
 from regjax.penalties import L1, Box, ElasticNet, Group, MultiTask
+from regjax.solvers.certificate import Columns
 from regjax.solvers.column_set import WHOLE
 from tests.problems import assert_close, problem, tolerance
 
@@ -175,3 +178,26 @@ def test_one_step_is_exact_for_orthonormal_columns(solver):
     fit = regjax.lasso(jnp.asarray(X), jnp.asarray(y), 0.4, intercept=False, solver=solver, max_iter=1)
     assert int(fit.num_iter) == 1
     assert_close(fit.params.coef, np.sign(moments) * np.maximum(np.abs(moments) - 0.4, 0), f64=1e-12, f32=1e-5)
+
+
+@pytest.mark.once
+def test_the_certificate_of_data_that_are_not_numbers_is_none():
+    """In many lanes too: the largest of several at once loses what is NaN."""
+    X, y, _ = problem(10, 1100)
+    columns = Columns(X.at[2, 3].set(jnp.nan), y[:, None])
+    proof = jax.jit(jax.vmap(lambda lam, W: columns.certify(L1(lam), W)))(jnp.ones(6), jnp.zeros((6, 1100, 1)))
+    assert np.all(np.isnan(proof.residual))
+    assert np.all(np.isnan(proof.error))
+
+
+@pytest.mark.slow
+@pytest.mark.x64
+def test_a_strength_that_is_not_a_number_stays_in_its_lane():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(20, WHOLE + 76)), rng.normal(size=20)
+    lams = float(regjax.lam_max(X, y)) * np.array([0.05, 0.7, 0.3, 0.28, 0.2])
+    path = jax.jit(jax.vmap(lambda X, lam: regjax.lasso(X, y, lam), (None, 0)))
+    good, lost = path(X, lams), path(X, np.where(np.arange(5) == 2, np.nan, lams))
+    rest = np.arange(5) != 2
+    assert np.asarray(lost.status).tolist() == np.where(rest, Status.CONVERGED, Status.INVALID).tolist()
+    assert_close(lost.params.coef[rest], good.params.coef[rest])
