@@ -45,7 +45,7 @@ def pytest_configure(config):
 
 def pytest_runtest_teardown(item):
     # every compiled program holds memory maps, and a process may have only so many (vm.max_map_count)
-    if next(_finished) % 10 == 0 and _memory_maps() > 20_000:
+    if next(_finished) % 10 == 0 and _memory_maps() > 40_000:
         jax.clear_caches()
         gc.collect()
 

@@ -551,6 +551,7 @@ def test_integers_and_halves_are_cast(fit, dtype):
     assert_close(leaves[0], others[0], f64=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_labels_do_not_raise_the_precision():
     single, event = X.astype(jnp.float32), y > 0

@@ -158,6 +158,7 @@ def test_single_precision_comes_out_as_it_went_in():
         assert bool(fit.converged)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_robust_regression_of_nothing_is_nothing():
     for psi in ("huber", "bisquare"):
@@ -166,6 +167,7 @@ def test_robust_regression_of_nothing_is_nothing():
         assert not np.any(fit.params.coef)
 
 
+@pytest.mark.slow
 def test_limits_are_kept_to_the_last_bit():
     design = np.random.default_rng(1).normal(size=(25, 6))
     fit = regjax.nonnegative_least_squares(design, design @ np.arange(6.0))
@@ -279,7 +281,7 @@ def test_a_weightless_sample_that_is_not_a_number_leaves_derivatives_finite():
     assert_close(jax.grad(error)(1.0, x, target, v), alone, f32=1e-3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize(
     "penalty",
@@ -309,6 +311,7 @@ def test_squares_of_the_target_that_underflow_are_flagged():
     assert bool(regjax.lasso(X, 0 * y + 3, 1e-3).converged)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.once
 @pytest.mark.parametrize("how", [{"lower": 0.0}, {"penalty": NonNegative()}], ids=["limits", "penalty"])

@@ -197,7 +197,7 @@ def scale_of(f):
     return 1 + np.max(np.abs(f["u"] * f["z"]).sum((1, 2)))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 @rows
 def test_prox_is_not_bettered(name):
     """No point around the prox, of many kinds, has a lower objective."""
@@ -258,7 +258,7 @@ def test_envelope_has_the_moreau_gradient(name):
     assert_close(finite, inner(f["z"], along), f64=1e-6, f32=1e-3, scale=size)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @convex_rows
 def test_prox_pairs_have_no_slack(name):
     f = pairs(name)
@@ -268,7 +268,7 @@ def test_prox_pairs_have_no_slack(name):
     assert_close(f["conjugate"], inner(f["u"], f["z"]) - f["value"], f64=1e-13, f32=1e-5, scale=scale_of(f))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @convex_rows
 def test_slack_is_fenchel_young(name):
     """P(w) + P*(z) − ⟨w, z⟩ for all pairs, and not negative: with the test above, the definition of the conjugate."""
@@ -280,7 +280,7 @@ def test_slack_is_fenchel_young(name):
     assert_close(slack, expected, f64=1e-13, f32=1e-5, scale=scale_of(f))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @rows
 def test_distance_vanishes_at_prox_pairs_only(name):
     f = pairs(name)
@@ -301,7 +301,7 @@ def test_dual_scale_ends_at_the_boundary(name):
     assert np.all(np.isinf(call(name, 1.001 * x)["conjugate"]) | (s == 1) | (s == 0))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @rows_where(lambda row: row.has_strength)
 def test_dual_norm_is_where_zero_stops_being_optimal(name):
     z = draws(4, SHAPE, seed=7)
@@ -319,6 +319,7 @@ def test_dual_norm_is_where_zero_stops_being_optimal(name):
     assert np.all(above <= tolerance(1e-13, 1e-6))
 
 
+@pytest.mark.sample(3)
 @rows
 def test_tangent_is_an_orthogonal_projection_along_which_the_penalty_is_smooth(name):
     """T = Tᵀ = T², and P(u ± hd) = P(u) ± h⟨∇P(u), d⟩ for d = Tz, with ∇P what autodiff says."""
@@ -338,6 +339,7 @@ def test_tangent_is_an_orthogonal_projection_along_which_the_penalty_is_smooth(n
         assert_close(change, sign * h * slope, f64=1e-8, f32=1e-4, scale=1 + f["value"].max())
 
 
+@pytest.mark.sample(3)
 @rows
 def test_unpenalised_directions_cost_nothing(name):
     f = pairs(name)

@@ -26,7 +26,7 @@ def stack(results):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(18)
 @quick
 def test_vmap_over_lam_equals_loop(name, shape):
     fit = MODELS[name].fit
@@ -35,7 +35,7 @@ def test_vmap_over_lam_equals_loop(name, shape):
     assert_close(batched, stack([fit(X, y, lam, v) for lam in LAMS]))
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(18)
 @pytest.mark.once
 @quick
 def test_vmap_over_data_sets_equals_loop(name, shape):
@@ -45,7 +45,7 @@ def test_vmap_over_data_sets_equals_loop(name, shape):
     assert_close(batched, stack([fit(d.X, d.y, lam, d.weights) for d, lam in zip(sets, LAMS, strict=True)]))
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(18)
 @pytest.mark.x64
 @cases
 def test_gradient_equals_finite_differences(name, shape):

@@ -464,6 +464,7 @@ def test_lanes_of_a_path_leave_each_other_alone():
     assert_close(fits.params.coef[good], jnp.stack(alone), f64=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.x64
 def test_supports_beyond_the_samples_and_starts_far_away():

@@ -192,7 +192,7 @@ def split(name):
     return np.column_stack([data[n] for n in kept]), np.asarray(data[RESPONSE[name]]), data
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", RLM)
 def test_equals_rlm(name):

@@ -127,6 +127,7 @@ def test_a_race_loses_nothing_where_the_signal_is_weak():
     assert int(jnp.sum(cost)) < int(jnp.sum(dearer))
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_screening_on_a_part_of_the_data():
     data = jnp.asarray(rng.uniform(size=(300, 1)))

@@ -19,6 +19,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", TARGETS)

@@ -103,6 +103,7 @@ def test_a_grid_of_lam_is_one_pass_and_one_eigendecomposition():
     assert_close(by_cg, by_eigh, f64=1e-8)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("solver", ["cg", "nystrom"])
 def test_derivatives(solver):

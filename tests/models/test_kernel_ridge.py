@@ -100,6 +100,7 @@ def test_linear_kernel_is_ridge(intercept):
     assert_close(gcv, regjax.gcv(X, Y, LAMS, weights=V, intercept=intercept), f32=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_wide_bandwidth_is_a_shrunken_mean():
     """Bandwidth → ∞: f → Σy/(n + λ)."""

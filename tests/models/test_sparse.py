@@ -412,6 +412,7 @@ def test_limits_of_groups_hold_and_are_certified():
     assert_close(wide.params.coef, regjax.group_lasso(X, y, 2.0, groups, weights=v).params.coef)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize(

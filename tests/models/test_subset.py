@@ -190,6 +190,7 @@ def poisson_loss(X, y, v, columns):
     return np.sum(v * (np.exp(Z @ theta) - y * (Z @ theta)))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.x64
 @pytest.mark.parametrize("solver", ["swaps", "exhaustive"])

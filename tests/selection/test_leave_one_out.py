@@ -72,7 +72,7 @@ def test_leverage_one_is_nan_not_a_number():
     assert np.all(np.isfinite(errors[1:]))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14)])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_gcv_is_its_definition(shape, intercept):

@@ -88,6 +88,7 @@ def test_lanes_between_two_solutions_are_read_off_where_the_tolerance_allows(l2)
         assert least <= (np.asarray(fits.num_iter) > 0).sum() <= most
 
 
+@pytest.mark.slow
 @pytest.mark.x64
 def test_a_path_from_a_dense_start():
     """It does not make the working set too small: as many sweeps as without, and exact."""
@@ -107,6 +108,7 @@ def test_a_path_from_a_dense_start():
         assert residual @ residual / 2 + lam * np.abs(w).sum() - dual <= 1e-4 * (yc @ yc) / 2
 
 
+@pytest.mark.slow
 def test_limits_far_away_are_as_good_as_none():
     """The conjugate counts every slope beyond its strength times the limit, and rounding is not to be counted."""
     limit = 9.9e35  # no limit at all, in glmnet
