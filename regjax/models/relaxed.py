@@ -1,6 +1,7 @@
 """What follows a sparse fit: its support, least squares on it, degrees of freedom."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -160,7 +161,11 @@ def degrees_of_freedom(
 
 def _trace(X: Any, l2: Any, weights: Any, intercept: bool) -> Array:
     """tr X(XᵀVX + l2 I)⁻¹XᵀV of centred columns; the rank where l2 = 0."""
-    matrix, weights = check_design(X, weights)
+    return _trace_of(*check_design(X, weights), l2, intercept=intercept)
+
+
+@partial(jax.jit, static_argnames="intercept")
+def _trace_of(matrix, weights, l2, *, intercept):
     data = center(matrix, jnp.zeros((len(matrix), 1), matrix.dtype), weights, intercept)
     scaled = data.scaled_x
     n, p = scaled.shape
