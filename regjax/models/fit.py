@@ -164,7 +164,7 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
         X, Y, weights, given, limits, init, tol, intercept=intercept, standardize=standardize, max_iter=max_iter
     )
     outcome = found.outcome
-    data, penalty, size = prepare(X, Y, weights, given, limits, intercept, standardize)  # only for derivatives
+    data, penalty, size = prepare(X, Y, weights, given, limits, intercept, standardize)  # X only for derivatives
     theta = (data.X, data.Y, data.weights, penalty)
     scaled = implicit_solution(_stationarity, _solve_on_manifold, outcome.coef, theta, None)
     value = squares(data, data.Y - data.X @ scaled).sum() / 2 + penalty.value(scaled)

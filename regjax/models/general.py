@@ -18,7 +18,7 @@ from regjax.models.prepare import prepare
 from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, Zero, is_valid
 from regjax.solvers.any_loss import minimize_loss
-from regjax.solvers.exact_fits import null_pull, with_derivatives
+from regjax.solvers.exact_fits import quantile_null_pull, with_derivatives
 from regjax.solvers.manifold import optimality, solve_on_manifold
 from regjax.solvers.program import is_program, quantile_program
 from regjax.solvers.task import Task, null_model, place, working_point
@@ -155,7 +155,7 @@ def lam_max_general(arguments: Arguments, *, intercept, standardize):
     """The dual norm of the gradient at the null model."""
     task, penalty, _, _ = pose_task(arguments, intercept, standardize)
     if not task.loss.smooth:
-        return penalty.dual_norm(-null_pull(task, penalty)[1:])
+        return penalty.dual_norm(-quantile_null_pull(task, penalty)[1:])
     null = null_model(task, penalty)
     _, slopes = working_point(task, place(task, null.point))
     return penalty.dual_norm(-task.pull(slopes)[1:])

@@ -97,7 +97,7 @@ def with_derivatives(task: Task, penalty: Penalty, point: Array) -> Array:
     return unpack(derived, task)[0] * jnp.where(unique, 1, jnp.nan)
 
 
-def null_pull(task: Task, penalty: Penalty) -> Array:
+def quantile_null_pull(task: Task, penalty: Penalty) -> Array:
     """The gradient (p + 1, t) of the loss at the null model, whose slopes are orthogonal to what is not charged.
 
     Where several samples are fitted exactly by chance, it is one of the subgradients.

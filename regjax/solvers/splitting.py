@@ -88,11 +88,13 @@ def splitting(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: 
         return unpack(state, task)[0], proof
 
     def burst(carry):
-        state, before = lax.fori_loop(0, _BURST, lambda _, pair: (step(pair[0]), pair[0]), (carry[0], carry[0]))
+        state, *_, left = carry
+        steps = jnp.minimum(_BURST, left)
+        state, before = lax.fori_loop(0, steps, lambda _, pair: (step(pair[0]), pair[0]), (state, state))
         point, theta = jnp.concatenate([state.b[None], state.u]), state.sigma * state.z_sum
         proof = certify(point, theta)
         point, proof = lax.cond(proof.error <= 0.1, lambda: polish(point, theta, proof), lambda: (point, proof))
-        return (balanced(state, before), point, proof), proof.error
+        return (balanced(state, before), point, proof, left - steps), proof.error
 
     start = init.at[0].set(one * init[0])
     nothing = jnp.zeros_like(y - offset)
@@ -100,9 +102,10 @@ def splitting(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: 
     state = _Split(task.predictor(start), nothing, start[1:], jnp.zeros_like(start[1:]), start[0], sigma)
     unknown = Certificate(null, null, slope, slope)
     patience = 100 if init.dtype == jnp.float64 else 20
-    result = iterate(burst, (state, start, unknown), tol=tol, max_iter=-(-max_iter // _BURST), patience=patience)
-    _, point, proof = result.state
-    return Outcome(point, proof, result.num_iter * jnp.int32(_BURST), result.status)
+    carry = (state, start, unknown, jnp.int32(max_iter))
+    result = iterate(burst, carry, tol=tol, max_iter=-(-max_iter // _BURST), patience=patience)
+    _, point, proof, _ = result.state
+    return Outcome(point, proof, jnp.minimum(result.num_iter * jnp.int32(_BURST), max_iter), result.status)
 
 
 def certify_slopes(task: Task, penalty: Penalty, null: Array, unit: Array, point: Array, theta: Array) -> Certificate:

@@ -262,3 +262,11 @@ def test_absolute_errors_inside_jit():
     inside = jax.jit(lambda y: regjax.lp_regression(X, y, 1))(jnp.asarray(Y))
     assert bool(inside.converged)
     assert_close(inside.objective, 2 * regjax.quantile_regression(X, Y, 0.5).objective, f64=1e-11, f32=1e-5)
+
+
+def test_splitting_takes_no_more_steps_than_it_may():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6)) @ (np.eye(6) + 2)
+    fit = regjax.quantile_regression(X, rng.normal(size=40), 0.8, Group(0.1, (0, 0, 1, 1, 2, 2)), tol=0.0, max_iter=60)
+    assert int(fit.num_iter) == 60
+    assert int(fit.status) == Status.ITERATION_LIMIT
