@@ -60,7 +60,9 @@ def landmark_root(kernel: Kernel, points: Any) -> Array:
     return jittered_cholesky(kernel.matrix(points, points))[0]
 
 
-def landmarks(kernel: Any, X: Any, num: int, key: Array, *, sample: int | None = None) -> Any:
+def landmarks(
+    kernel: Any, X: Any, num: int, key: Array, *, sample: int | None = None, weights: Array | None = None
+) -> Any:
     """Choose landmarks among the points X by randomly pivoted Cholesky: few where X is dense, many where k is rough.
 
     Args:
@@ -70,6 +72,7 @@ def landmarks(kernel: Any, X: Any, num: int, key: Array, *, sample: int | None =
         key: of the random choice.
         sample: how many points, drawn evenly, to choose among; the smaller of n and 10·num if None. The memory is
             sample × num numbers.
+        weights: (n,); points of weight zero are chosen where there are no others left.
 
     Returns:
         `num` points, a pytree like X.
@@ -93,7 +96,8 @@ def landmarks(kernel: Any, X: Any, num: int, key: Array, *, sample: int | None =
         raise ValueError(f"sample must be from num = {num} to the {n} points of X, got {sample}")
     first, second = jax.random.split(key)
     if sample < n:
-        rows = jax.random.choice(first, n, (sample,), replace=False)
-        X = jax.tree.map(lambda a: a[rows], X)
-    chosen = random_pivots(kernel, X, num, second).indices
+        odds = None if weights is None else (weights > 0) / jnp.sum(weights > 0)
+        rows = jax.random.choice(first, n, (sample,), replace=False, p=odds)
+        X, weights = jax.tree.map(lambda a: a[rows], (X, weights))
+    chosen = random_pivots(kernel, X, num, second, weights).indices
     return jax.tree.map(lambda a: a[chosen], X)

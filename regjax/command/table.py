@@ -74,7 +74,7 @@ def _read_parquet(path: Path) -> Table:
         import pandas as pd  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise BadTable(
-            f"{path}: reading Parquet takes pandas (pip install pandas pyarrow); CSV needs nothing"
+            f"{path}: reading Parquet takes pandas (pip install 'regjax[parquet]'); CSV needs nothing"
         ) from error
     try:
         frame = pd.read_parquet(path)

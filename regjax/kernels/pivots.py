@@ -20,8 +20,10 @@ class Pivots(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="num")
-def random_pivots(kernel: Kernel, X: Any, num: int, key: Array) -> Pivots:
+def random_pivots(kernel: Kernel, X: Any, num: int, key: Array, weights: Array | None = None) -> Pivots:
     """Draw `num` points one block after the other, each with the probability of what is not explained of k(x, x).
+
+    Points of weight zero come after all others.
 
     O(n·num) kernel values and memory, O(n·num²) time. Within a block points are drawn without replacement, and what
     they share is sorted out by a Cholesky factorization of their block.
@@ -34,6 +36,8 @@ def random_pivots(kernel: Kernel, X: Any, num: int, key: Array) -> Pivots:
     block = max(1, min(BLOCK, num // 10))  # those of one block do not know of each other
     count = -(-num // block)
     diagonal = jax.vmap(lambda x: kernel(x, x))(X)
+    if weights is not None:
+        diagonal = jnp.where(weights > 0, diagonal, 0)
     jitter = block * jnp.finfo(diagonal.dtype).eps * jnp.max(diagonal)
 
     def draw(carry, inputs):

@@ -141,7 +141,7 @@ def cg_ridge(kernel, X, Y, weights, lam, key, intercept, rank, tol, max_iter) ->
         more = t if lam.ndim else 1
         rhs = jnp.concatenate([rhs, jnp.tile(root[:, None], more)], axis=1)
         columns = jnp.concatenate([columns, jnp.broadcast_to(lam, (more,))])
-    pivots = random_pivots(kernel, X, rank, key)
+    pivots = random_pivots(kernel, X, rank, key, weights)
     factor = root[:, None] * pivots.factor
     aux = lax.stop_gradient((factor, factors.spectrum(cross(factor, factor))))
     theta = (kernel, X, root, columns, rhs)

@@ -102,7 +102,7 @@ def _without_the_matrix(samples: KernelSamples, lam, intercept, solver, marks, k
         *found, count = cg_ridge(kernel, X, Y, weights, lam, key, intercept, marks, tol, max_iter)
         return replace(expansion(samples, *found), num_iter=count)
     if isinstance(marks, int):
-        points = choose_landmarks(kernel, X, marks, key)
+        points = choose_landmarks(kernel, X, marks, key, weights=weights)
     else:
         points = check_points(X, marks, "landmarks")[1]
     return expansion(samples._replace(X=points), *nystrom_ridge(kernel, X, Y, weights, points, lam, intercept))

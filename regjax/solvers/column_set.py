@@ -23,6 +23,7 @@ from regjax.solvers.gram_block import Block, Strengths, pull, solve_lanes
 
 _CHUNK = 5  # lanes solved between two looks at all columns; longer chunks look further ahead, and gather more columns
 _STRIDE, _SPAN = 4, 8  # the most lanes from one that is solved to the next, and within a chunk where lanes are left out
+_WITHIN = 0.1  # of what is allowed: a lane that is solved to this share leaves the rest to what is read off beside it
 WHOLE = 1024  # with no more columns than this all are in the set from the start
 _LEAST, _MOST = 512, 4096  # bounds of the capacity of the set, which is 2n columns between them
 
@@ -223,7 +224,13 @@ def _advance(
     inner = Strengths(l1, l2, padded.limits).take(held.index)
     first = level[posts[0]] - walk.last.level[0]
     drift = jnp.where(walk.aim == 0, 0, first / jnp.where(walk.aim == 0, 1, walk.aim)) * walk.drift
-    w, drifts, sweeps = solve_lanes(block, moments, inner, walk.w, drift, max_iter, count)
+
+    def suffices(i, w, c):  # as far as the columns of the set can tell
+        squares = data.energy - jnp.sum(w * (moments + c))
+        return judge(posts[i][None], *(a[None] for a in (held.spread(w), held.spread(c), squares)))[0] <= _WITHIN
+
+    enough = None if judge is None else suffices
+    w, drifts, sweeps = solve_lanes(block, moments, inner, walk.w, drift, max_iter, count, enough)
 
     penalty = Strengths(l1[:-1], l2[:-1], padded.limits)
     coef, residuals = held.spread(w), data.y - w @ held.columns
@@ -234,7 +241,8 @@ def _advance(
     ends = walk.last.followed_by(Ends(coef, c, jnp.sum(residuals**2, axis=1), level[posts[:-1]]))
     window, tight, longer = coef, jnp.ones(chunk, bool), stride
     if judge is not None:
-        window, tight, wide = _read_off(ends, judge, walk.lane, stride, count, level)
+        window, tight, sound, wide = _read_off(ends, judge, walk.lane, stride, count, level)
+        disturbed &= ~sound | (jnp.arange(chunk) >= count)
         longer = jnp.where(wide & (stride < _STRIDE), 2 * stride, stride)
     good = _leading(tight & ~disturbed)
     lane = walk.lane + good * stride
@@ -266,7 +274,7 @@ def _advance(
 
 def _read_off(ends: Ends, judge: Judge, lane: Array, stride: Array, count: Array, level: Array):
     """The lanes of a chunk from those solved: coefficients (span, p), which of the solved ones have only good lanes
-    before them, back to the one before, and whether twice the stride would do.
+    before them, back to the one before, which are good themselves, and whether twice the stride would do.
     """  # fmt: skip
     chunk = len(ends.coef) - 1
     inside = jnp.arange(_SPAN)
@@ -279,8 +287,9 @@ def _read_off(ends: Ends, judge: Judge, lane: Array, stride: Array, count: Array
     solved = (inside + 1) % stride == 0
     poor = ~solved & ~(excess[:_SPAN] <= 0.9)
     tight = jnp.zeros(chunk, bool).at[segment].max(poor) == 0
+    sound = excess[jnp.minimum(stride * jnp.arange(1, chunk + 1), _SPAN) - 1] <= 0.9
     wide = jnp.all((excess[_SPAN:] <= 0.5) | (skip >= count - 1))
-    return point[0][:_SPAN], tight, wide
+    return point[0][:_SPAN], tight, sound, wide
 
 
 def _leading(flags: Array) -> Array:

@@ -9,6 +9,7 @@ which makes the answer exact. The Cholesky factor of the step also says where th
 to that of the next lane, so that most lanes start from a point with almost the right support.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -244,12 +245,13 @@ def settle(
     *,
     near: bool = False,
     goal: ArrayLike = 0,
+    suffices: Callable[[Array, Array], Array] | None = None,
 ) -> Spot:
     """Minimise one lane from w, where the correlations are c; where that is `near`, it is spared the first sweep.
 
-    The rounds end when the optimality conditions hold to rounding, or to `goal` times what they were off at w, or as
-    well as they ever will (ten rounds in a row have lowered neither the objective nor the error), or after `max_iter`
-    sweeps.
+    The rounds end when the optimality conditions hold to rounding, or to `goal` times what they were off at w, or
+    where the point `suffices(w, c)`, or as well as they ever will (ten rounds in a row have lowered neither the
+    objective nor the error), or after `max_iter` sweeps.
     """
     eps = float(jnp.finfo(w.dtype).eps)
 
@@ -269,7 +271,8 @@ def settle(
         sweeps = spot.sweeps + jnp.where(spot.narrowed, 0, 1)
         least, stale = jnp.minimum(error, spot.error), jnp.where(progress, 0, spot.stale + 1)
         spot = Spot(w, c, drift, narrowed, sweeps, jnp.minimum(value, spot.value), least, stale)
-        return spot, jnp.where((stale >= 10) | (sweeps >= max_iter), infinity, least)
+        to_go = jnp.where((stale >= 10) | (sweeps >= max_iter), infinity, least)
+        return spot, to_go if suffices is None else jnp.where(suffices(w, c), 0, to_go)
 
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)
     enough = jnp.maximum(max(8 * eps, 1e-13) * block.scale, goal * off(w, c))
@@ -286,7 +289,14 @@ def predict(penalty: Strengths, w: Array, drift: Array) -> Array:
 
 
 def solve_lanes(
-    block: Block, moments: Array, penalties: Strengths, w: Array, drift: Array, max_iter: Any, count: Any = None
+    block: Block,
+    moments: Array,
+    penalties: Strengths,
+    w: Array,
+    drift: Array,
+    max_iter: Any,
+    count: Any = None,
+    suffices: Callable[[Array, Array, Array], Array] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Minimise lane after lane, each from where the one before points to.
 
@@ -297,6 +307,8 @@ def solve_lanes(
         w, drift: (M,), the start.
         max_iter: sweeps per lane.
         count: how many of the lanes to solve, the first ones; all if None.
+        suffices: takes the number of a lane, coefficients and correlations (M,); whether those will do. If None every
+            lane is solved to rounding.
 
     Returns:
         Coefficients (C, M), their drifts (C, M), and sweeps (C,); zero for lanes that are not solved.
@@ -309,7 +321,8 @@ def solve_lanes(
         penalty, ahead = Strengths(l1[i], l2[i], penalties.limits), Strengths(l1[i + 1], l2[i + 1])
         w = predict(penalty, w, drift)
         c = moments - image(block.gram, w, *positions(w != 0))
-        spot = settle(block, penalty, ahead, w, c, max_iter)
+        enough = None if suffices is None else lambda w, c: suffices(i, w, c)
+        spot = settle(block, penalty, ahead, w, c, max_iter, suffices=enough)
         found = (spot.w, spot.drift, spot.sweeps)
         return spot.w, spot.drift, tuple(a.at[i].set(b) for a, b in zip(results, found, strict=True))
 

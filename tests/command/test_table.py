@@ -121,6 +121,20 @@ def test_bad_files_get_a_sentence(tmp_path):
         read_table(parquet)
 
 
+def test_parquet_is_read_as_csv_is(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"size": [50, 75, 60], "city": pd.Categorical(["Bonn", "Köln", "Bonn"]), "new": [1.5, None, 2]})
+    frame.to_parquet(tmp_path / "table.parquet")
+    columns = read_table(tmp_path / "table.parquet").columns
+    assert columns == {"size": ["50", "75", "60"], "city": ["Bonn", "Köln", "Bonn"], "new": ["1.5", "", "2.0"]}
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    assert read_table(tmp_path / "table.csv").columns == columns
+    frame[:0].to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(BadTable, match="no rows"):
+        read_table(tmp_path / "none.parquet")
+
+
 def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path, monkeypatch):
     def refuse(path, **options):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
