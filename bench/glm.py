@@ -2,7 +2,8 @@
 
 The tasks, float64, with an intercept: (a) minimise Σ ℓ(y, b + xw) + (λ/2)‖w‖² for Poisson and gamma losses, log link,
 100,000 samples of 100 columns, AR(1) with correlation 0.5, for λ = 0 and λ = n/100; (b) 2,000 logistic regressions
-without a penalty, 500 samples of 10 columns each: one call of `jit(vmap(...))` beside a loop over the data sets. Every
+without a penalty, 500 samples of 10 columns each: one call of `jit(shard_map(vmap(...)))`, in which every core is a
+device with its share of the data sets, beside a loop over the data sets in a process that may use all cores. Every
 method is given its fastest setting that brings the largest entry of the gradient, computed by numpy from intercept and
 coefficients alone, to 1e-6 of the largest at the null model. Times are the best of several calls after a warm-up;
 compilation is apart; all may use all cores. Peers run in environments of their own (python bench/support/peers.py).
@@ -14,6 +15,8 @@ compilation is apart; all may use all cores. Peers run in environments of their 
 """
 
 import os
+import subprocess
+import sys
 
 os.environ["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
 
@@ -85,7 +88,7 @@ def regjax_run(family, X, y, lam, tolerances=(1e-4, 1e-6, 1e-8)):
             return regjax.fit(X, y, LOSSES[family], penalty, tol=tol)
 
         alone = len(X) == 1
-        call, data = (fit, (X[0], y[0])) if alone else (jax.vmap(fit), (X, y))
+        call, data = (fit, (X[0], y[0])) if alone else (common.on_every_core(jax.vmap(fit)), (X, y))
         seconds, compile_seconds, fits = common.time_compiled(call, *data)
         w, b = (np.asarray(a) for a in (fits.params.coef, fits.params.intercept))
         coef = np.concatenate([b[..., None], w], axis=-1).reshape(len(X), 1, -1)
@@ -150,6 +153,9 @@ def run_many(names, count=2000, n=500, p=10):
     write("glm_many", names, ["data sets"], rows, "logistic regression, regjax in one call, peers in a loop")
 
 
+TASKS = {"large": run_large, "many": run_many}
+
+
 def run_tiny():
     from sklearn.linear_model import GammaRegressor, PoissonRegressor
 
@@ -171,17 +177,19 @@ def main():
     options = common.arguments(
         __doc__,
         ("--only", {"nargs": "+", "choices": everyone, "default": everyone, "help": "methods to run"}),
-        ("--task", {"choices": ["large", "many"], "help": "only this task"}),
+        ("--task", {"choices": list(TASKS), "help": "only this task"}),
     )
     jax.config.update("jax_enable_x64", True)
     if options.tiny:
         run_tiny()
         return
+    if options.task is None:  # each in a process of its own, since the number of devices cannot change within one
+        for task in TASKS:
+            subprocess.run([sys.executable, __file__, "--task", task, "--only", *options.only], check=True)
+        return
+    jax.config.update("jax_num_cpu_devices", int(peers.CORES) if options.task == "many" else 1)
     rivals = peers.installed([name for name in options.only if name != "regjax"])
-    names = [name for name in options.only if name == "regjax" or name in rivals]
-    for task, run in {"large": run_large, "many": run_many}.items():
-        if options.task in (None, task):
-            run(names)
+    TASKS[options.task]([name for name in options.only if name == "regjax" or name in rivals])
 
 
 if __name__ == "__main__":

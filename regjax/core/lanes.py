@@ -15,7 +15,8 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import Mesh, PartitionSpec
 
-_GROUP = 32  # problems that are solved together: their data stay in cache
+_GROUP = 32  # the most problems that are solved together,
+_CACHE = 2**15  # and how many numbers of theirs: with what is made of them they stay in a core's cache
 
 
 def sees_lanes(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,7 +202,7 @@ def in_lockstep(
             for leaf, apart in zip(leaves, varies, strict=True)
         )
 
-    size = _group_size(count)
+    size = _group_size(count, sum(leaf[0].size for leaf in own))
     filled = jnp.minimum(jnp.arange(-(-count // size) * size), count - 1)
     groups = [(leaf if len(filled) == count else leaf[filled]).reshape(-1, size, *leaf.shape[1:]) for leaf in own]
     results, done = lax.map(lambda group: jax.vmap(lambda *parts: attempt(*whole(parts)))(*group), groups)
@@ -216,12 +217,16 @@ def in_lockstep(
     return jax.tree.map(lambda leaf: leaf.reshape(lanes + leaf.shape[1:]), results)
 
 
-def _group_size(count: int) -> int:
-    """Near the best size one that divides the number of problems, if there is one; else copies fill the last group."""
-    if count <= _GROUP:
+def _group_size(count: int, numbers: int) -> int:
+    """How many of the problems, each of so many numbers, are solved together.
+
+    Near the best size one that divides their count, if there is one; else copies fill the last group.
+    """
+    best = max(1, min(_GROUP, _CACHE // max(numbers, 1)))
+    if count <= best:
         return count
-    even = [size for size in range(_GROUP // 2, 2 * _GROUP) if count % size == 0]
-    return min(even or [_GROUP], key=lambda size: abs(size - _GROUP))
+    even = [size for size in range((best + 1) // 2, 2 * best) if count % size == 0]
+    return min(even or [best], key=lambda size: abs(size - best))
 
 
 def check_devices(devices: Any) -> tuple[Any, ...] | None:

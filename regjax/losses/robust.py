@@ -182,10 +182,11 @@ class Hampel(Elementwise):
 @register_node
 @dataclass(frozen=True, eq=False)
 class Lp(Elementwise):
-    r"""|r|^p/p, r = y − η, for 1 < p ≤ 2; absolute errors (p = 1) are those of the median, twice `Quantile(0.5)`.
+    r"""|r|^p/p, r = y − η, for 1 ≤ p ≤ 2.
 
     Attributes:
-        p: the power.
+        p: the power. Absolute errors, p = 1, are twice `Quantile(0.5)`: `fit` takes them as that where `jit` does not
+            trace p, and else refuses them.
 
     Example:
         >>> print(round(float(Lp(1.5).value(0.0, 4.0)), 4))

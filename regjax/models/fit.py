@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from regjax.core.checks import check_finite, check_strength
+from regjax.core.checks import check_finite, check_strength, is_concrete
 from regjax.core.implicit import implicit_solution, with_derivative_of
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.lanes import in_any_lane
 from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, succeeded
-from regjax.losses import Cox, Gaussian, Loss, Multinomial, Squared
+from regjax.losses import Cox, Gaussian, Loss, Lp, Multinomial, Quantile, Squared
 from regjax.models.by_columns import fit_columns
 from regjax.models.by_moments import by_moments, fit_moments
 from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general
@@ -89,6 +89,7 @@ def fit(
         [2.  0.  0.5]
     """
     samples, intercept = with_outputs(check_samples(X, y, weights), loss, intercept)
+    loss, samples = without_power_of_one(loss, samples)
     shift = check_offset(offset, samples)
     squared = is_squared(loss)
     if squared:
@@ -138,6 +139,17 @@ def with_outputs(samples: Samples, loss: Any, intercept: bool) -> tuple[Samples,
     if isinstance(loss, Multinomial) and (samples.single or samples.Y.shape[1] < 2):
         raise ValueError(f"y of Multinomial takes {loss.domain}; see multinomial_regression for labels")
     return samples, intercept
+
+
+def without_power_of_one(loss: Any, samples: Samples) -> tuple[Any, Samples]:
+    """`Lp(1)`, absolute errors, as what they are twice of: the loss of the median, which is not smoothed.
+
+    The power must be known: `jit` must not trace it.
+    """
+    if not (isinstance(loss, Lp) and is_concrete(loss.p) and np.ndim(loss.p) == 0 and float(loss.p) == 1):
+        return loss, samples
+    weights = jnp.ones(len(samples.Y), samples.X.dtype) if samples.weights is None else samples.weights
+    return Quantile(0.5), samples._replace(weights=2 * weights)
 
 
 def is_squared(loss: Any) -> bool:
@@ -252,6 +264,7 @@ def lam_max(
         3.0
     """
     samples, intercept = with_outputs(check_samples(X, y, weights), loss, intercept)
+    loss, samples = without_power_of_one(loss, samples)
     shift = check_offset(offset, samples)
     trailing = () if samples.single else (samples.Y.shape[1],)
     if penalty is not None and factors is not None:

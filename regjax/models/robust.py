@@ -15,7 +15,7 @@ from regjax.core.loop import iterate
 from regjax.core.node import register_node
 from regjax.core.products import cross
 from regjax.core.solution import Solution
-from regjax.losses import Bisquare, Hampel, Huber, Lp, Quantile, Squared
+from regjax.losses import Bisquare, Hampel, Huber, Lp, Squared
 from regjax.models.fit import fit
 from regjax.models.problem import Linear, center, check_samples, silence
 from regjax.penalties import Penalty, Zero
@@ -102,14 +102,8 @@ def lp_regression(
     """
     power = as_float_array("p", p)
     require(lambda p: jnp.all((p >= 1) & (p <= 2)), power, message=f"p must be from 1 to 2, got {p}")
-    loss: Any = Lp(power)
-    known = float(p) if is_concrete(p) and power.ndim == 0 else None  # not of `power`, which `jit` traces
-    if solver is None and known == 2:
-        loss = Squared()
-    elif known == 1:
-        loss = Quantile(0.5)
-        samples = check_samples(X, y, weights)
-        weights = 2.0 * (jnp.ones(len(samples.Y)) if samples.weights is None else samples.weights)
+    known = is_concrete(p) and power.ndim == 0  # not of `power`, which `jit` traces
+    loss = Squared() if known and float(p) == 2 and solver is None else Lp(float(p) if known else power)
     return fit(
         X, y, loss, Zero() if penalty is None else penalty, weights=weights, offset=offset,
         intercept=intercept, solver=solver, init=init, tol=tol, max_iter=max_iter,

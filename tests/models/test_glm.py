@@ -226,7 +226,10 @@ def test_y_outside_of_the_domain():
         (lambda: regjax.fit(X, ETA, "squared", L1(1.0)), "loss must be a loss of regjax.losses"),
         (lambda: regjax.huber_regression(X, ETA, -1.0), "delta of Huber must be between"),
         (lambda: regjax.lp_regression(X, ETA, 3), "p must be from 1 to 2"),
-        (lambda: regjax.fit(X, ETA, losses.Lp(1.0), L1(1.0)), r"p = 1, are twice Quantile\(0.5\): see lp_regression"),
+        (
+            lambda: regjax.cross_validate(X, ETA, losses.Lp(1.0), L1(np.ones(2))),
+            r"p = 1, are twice Quantile\(0.5\): see lp_regression",
+        ),
         (lambda: regjax.lp_regression(X, ETA, 1, L1(1.0), solver="irls"), "irls takes Zero, L2 and Tikhonov, not L1"),
         (lambda: regjax.fit(X, ETA, losses.Huber(1.0), L2(1.0), solver="irls"), "irls takes Lp and Quantile"),
         (lambda: regjax.robust_regression(X, ETA, psi="fair"), "psi must be one of huber, bisquare, hampel"),
@@ -254,11 +257,12 @@ def test_refusals_say_why(call, message):
 @pytest.mark.x64
 def test_absolute_errors_are_a_linear_program():
     y = TARGETS["real"]
-    fit = regjax.lp_regression(X, y, 1, L1(2.0))
+    fit = regjax.fit(X, y, losses.Lp(1.0), L1(2.0))
     cost = np.concatenate([[0, 0], 2.0 * np.ones(2 * P), np.ones(2 * N)])
     ones = np.ones((N, 1))
     rows = np.hstack([ones, -ones, X, -X, np.eye(N), -np.eye(N)])
     assert_close(fit.objective, linprog(cost, A_eq=rows, b_eq=y, method="highs").fun, f64=1e-9)
+    assert_close(regjax.lp_regression(X, y, 1, L1(2.0)).objective, fit.objective, f64=1e-9)
     assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
 
 
