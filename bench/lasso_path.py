@@ -90,10 +90,10 @@ def run_tiny():
     print("lasso_path: regjax and scikit-learn reach a gap of 1e-6 and agree")
 
 
-def run_all(only):
+def run_all(only, shapes):
     methods = [name for name in only if name == "regjax"] + peers.installed([n for n in only if n != "regjax"])
     configurations, rows = [], []
-    for n, p in SHAPES:
+    for n, p in shapes:
         for correlation in CORRELATIONS:
             runs, compile_seconds, _ = measure(n, p, correlation, methods)
             configurations.append(((n, p, correlation), runs, compile_seconds))
@@ -112,15 +112,17 @@ def run_all(only):
 
 
 def main():
-    everyone = ["regjax", *peers.NAMES]
+    everyone, shapes = ["regjax", *peers.NAMES], [f"{n}x{p}" for n, p in SHAPES]
     options = common.arguments(
-        __doc__, ("--only", {"nargs": "+", "choices": everyone, "default": everyone, "help": "methods to run"})
+        __doc__,
+        ("--only", {"nargs": "+", "choices": everyone, "default": everyone, "help": "methods to run"}),
+        ("--shapes", {"nargs": "+", "choices": shapes, "default": shapes, "help": "sizes of the data"}),
     )
     jax.config.update("jax_enable_x64", True)
     if options.tiny:
         run_tiny()
     else:
-        run_all(options.only)
+        run_all(options.only, [tuple(map(int, shape.split("x"))) for shape in options.shapes])
 
 
 if __name__ == "__main__":

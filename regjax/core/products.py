@@ -32,8 +32,13 @@ def symmetric_product(A: Array, B: Array) -> Array:
     half = A.shape[1] // 2
     if half == 0:
         return cross(A, B)
-    across = cross(A[:, :half], B[:, half:])
-    first, last = (cross(A[:, part], B[:, part]) for part in (slice(half), slice(half, None)))
+
+    def quarters(A, B):
+        across = cross(A[:, :half], B[:, half:])
+        first, last = (cross(A[:, part], B[:, part]) for part in (slice(half), slice(half, None)))
+        return first, across, last
+
+    first, across, last = sum_over_rows(quarters, A, B)
     return jnp.block([[first, across], [across.T, last]])
 
 
