@@ -37,7 +37,7 @@ def are_small(arguments: Any, init: Array, solver: Any) -> bool:
 def fit_lanes(arguments: Any, init: Array, tol: Array, careful: Callable[..., Found], *, intercept: bool) -> Found:
     """The solution, without derivatives.
 
-    Problems with data of their own are solved together, some dozen at a time, whose data stay in cache, on the columns
+    Problems with data of their own are solved together, as many as stay in a core's cache, on the columns
     as they are: where they would have to be centred first, the attempt is given up. What is left, variants of one
     problem, and a problem alone are for `careful`.
     """
