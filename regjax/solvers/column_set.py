@@ -10,6 +10,7 @@ gap. Where the tolerance allows, every second or fourth lane is solved, and thos
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -225,11 +226,11 @@ def _advance(
     first = level[posts[0]] - walk.last.level[0]
     drift = jnp.where(walk.aim == 0, 0, first / jnp.where(walk.aim == 0, 1, walk.aim)) * walk.drift
 
-    def suffices(i, w, c):  # as far as the columns of the set can tell
+    def suffices(judge, i, w, c):  # as far as the columns of the set can tell
         squares = data.energy - jnp.sum(w * (moments + c))
         return judge(posts[i][None], *(a[None] for a in (held.spread(w), held.spread(c), squares)))[0] <= _WITHIN
 
-    enough = None if judge is None else suffices
+    enough = None if judge is None else partial(suffices, judge)
     w, drifts, sweeps = solve_lanes(block, moments, inner, walk.w, drift, max_iter, count, enough)
 
     penalty = Strengths(l1[:-1], l2[:-1], padded.limits)

@@ -10,6 +10,7 @@ to that of the next lane, so that most lanes start from a point with almost the 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -321,7 +322,7 @@ def solve_lanes(
         penalty, ahead = Strengths(l1[i], l2[i], penalties.limits), Strengths(l1[i + 1], l2[i + 1])
         w = predict(penalty, w, drift)
         c = moments - image(block.gram, w, *positions(w != 0))
-        enough = None if suffices is None else lambda w, c: suffices(i, w, c)
+        enough = None if suffices is None else partial(suffices, i)
         spot = settle(block, penalty, ahead, w, c, max_iter, suffices=enough)
         found = (spot.w, spot.drift, spot.sweeps)
         return spot.w, spot.drift, tuple(a.at[i].set(b) for a, b in zip(results, found, strict=True))

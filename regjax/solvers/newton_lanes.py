@@ -34,6 +34,7 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
     inside = jnp.append(task.one, penalty.tangent(init[1:], jnp.ones_like(init[1:])))
     scale = jnp.where(null.slope > 0, null.slope, 1)
     eps = float(jnp.finfo(init.dtype).eps)
+    rounding = float(jnp.finfo(coarse.dtype).eps)
     goal = jnp.clip(tol, 4 * eps, eps**0.4)
 
     def step(state):
@@ -45,8 +46,9 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
         hessian = (hessian + bend) * inside * inside[:, None] + jnp.diag(1 - inside)
         direction, pivot = solve_small(hessian, -slope)
         error = jnp.max(jnp.abs(slope)) / scale
-        ahead = 4 * error * jnp.minimum(error / before, 0.5) ** 2  # after the step, with a margin, as squares go down
-        return (point + direction, direction, pivot, error), ahead
+        # the error after the step, with a margin: squares go down, as far as the rounding of the Hessian lets them
+        fall = jnp.maximum(jnp.minimum(error / before, 0.5) ** 2, rounding / jnp.maximum(pivot, rounding))
+        return (point + direction, direction, pivot, error), 4 * error * fall
 
     start = jnp.where(jnp.all(init == 0), null.point, init)[:, 0]
     state = (start, jnp.zeros_like(start), jnp.ones_like(tol), jnp.full_like(tol, jnp.finfo(tol.dtype).tiny))

@@ -4,6 +4,7 @@ import errno
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from regjax.__main__ import main
@@ -122,9 +123,8 @@ def test_bad_files_get_a_sentence(tmp_path):
 
 
 def test_parquet_is_read_as_csv_is(tmp_path):
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"size": [50, 75, 60], "city": pd.Categorical(["Bonn", "Köln", "Bonn"]), "new": [1.5, None, 2]})
+    cities = pd.Categorical(["Bonn", "Köln", "Bonn"])
+    frame = pd.DataFrame({"size": [50, 75, 60], "city": cities, "new": [1.5, None, 2]})
     frame.to_parquet(tmp_path / "table.parquet")
     columns = read_table(tmp_path / "table.parquet").columns
     assert columns == {"size": ["50", "75", "60"], "city": ["Bonn", "Köln", "Bonn"], "new": ["1.5", "", "2.0"]}
