@@ -198,6 +198,14 @@ def test_landmarks_by_randomly_pivoted_cholesky():
     assert_close(rank_three.factor @ rank_three.factor.T, POINTS @ POINTS.T, f64=1e-8, f32=1e-3)
 
 
+def test_landmarks_have_a_weight():
+    kernel, weights = kernels.RBF(0.3), jnp.where(jnp.arange(40) % 4 == 0, 1.0, 0.0)
+    present = {tuple(point) for point in np.asarray(POINTS[weights > 0]).tolist()}
+    for sample in (None, 12):
+        chosen = bases.landmarks(kernel, POINTS, 10, jax.random.key(0), sample=sample, weights=weights)
+        assert {tuple(point) for point in np.asarray(chosen).tolist()} == present
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("call", "message"),

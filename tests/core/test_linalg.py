@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from regjax.core import linalg
+from regjax.core import linalg, products
 from regjax.core.factors import factorize, jittered_cholesky, spectrum
 from regjax.core.linalg import logdet, quad_diag, solve_shifted
 from regjax.core.solution import Status
@@ -204,3 +204,13 @@ def test_products_are_right_while_every_thread_of_the_pool_is_busy():
     command = [sys.executable, "-c", _BUSY_POOL]
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
     assert float(out) < 1e-10
+
+
+@pytest.mark.parametrize("n", [40, 67])
+def test_gram_matrices_of_many_samples_are_sums_over_blocks_of_them(n, monkeypatch):
+    A = jnp.asarray(np.random.default_rng(1).normal(size=(n, 5)))
+    monkeypatch.setattr(products, "_BLOCK", 8 * A.shape[1])
+    gram = jax.jit(products.symmetric_product)
+    assert "while" in gram.lower(A, A).as_text()
+    assert_close(gram(A, A), np.asarray(A).T @ np.asarray(A), f64=1e-14, f32=1e-6)
+    assert_close(jax.vmap(gram)(A[None], A[None])[0], gram(A, A), f64=1e-14, f32=1e-6)
