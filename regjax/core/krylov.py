@@ -61,15 +61,19 @@ def preconditioned_cg(
     return iterate(step, start, tol=tol, max_iter=max_iter, patience=50, error=error)
 
 
-def conjugate_gradients(apply: Callable[[Array], Array], rhs: Array, *, tol: float, max_iter: int) -> Array:
+def conjugate_gradients(
+    apply: Callable[[Array], Array], rhs: Array, *, tol: float, max_iter: int, diagonal: Array | None = None
+) -> Array:
     """Solve `apply(u) = rhs` for a symmetric positive semidefinite operator on arrays of any shape, from u = 0.
 
     Stops at ‖rhs − apply(u)‖ ≤ tol ‖rhs‖, or where rounding allows no more. Not differentiable: the linear solve of an
-    implicit derivative.
+    implicit derivative. `diagonal`, of the shape of `rhs` and positive, is that of the operator or near it: residuals
+    are then in units of its root, and unknowns may differ in scale.
     """
+    unit = jnp.ones((), rhs.dtype) if diagonal is None else 1 / jnp.sqrt(diagonal)
 
     def column(u):
-        return apply(u.reshape(rhs.shape)).reshape(-1, 1)
+        return (unit * apply(unit * u.reshape(rhs.shape))).reshape(-1, 1)
 
-    result = preconditioned_cg(column, lambda r: r, rhs.reshape(-1, 1), tol=tol, max_iter=max_iter)
-    return result.state[0].reshape(rhs.shape)
+    result = preconditioned_cg(column, lambda r: r, (unit * rhs).reshape(-1, 1), tol=tol, max_iter=max_iter)
+    return unit * result.state[0].reshape(rhs.shape)

@@ -10,7 +10,6 @@ from jax import Array, lax
 
 from regjax.core.checks import check_finite, check_strength, is_concrete
 from regjax.core.implicit import implicit_solution, with_derivative_of
-from regjax.core.krylov import conjugate_gradients
 from regjax.core.lanes import in_any_lane
 from regjax.core.products import cross
 from regjax.core.solution import Solution, Status, succeeded
@@ -25,7 +24,7 @@ from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Penalty, Tikhonov, Zero, check_penalty, is_valid, limit
 from regjax.solvers.any_loss import resolve_loss
 from regjax.solvers.certificate import null_pull
-from regjax.solvers.manifold import drift
+from regjax.solvers.manifold import by_conjugate_gradients, diagonal_on_manifold, drift
 from regjax.solvers.minimize import Solver, resolve
 
 
@@ -220,12 +219,13 @@ def _stationarity(coef, theta):
 
 def _solve_on_manifold(aux, theta, coef, rhs):
     del aux
-    eps = float(jnp.finfo(coef.dtype).eps)
 
     def apply(u):
         return jax.jvp(lambda coef: _stationarity(coef, theta), (coef,), (u,))[1]
 
-    return conjugate_gradients(apply, rhs, tol=eps**0.9, max_iter=min(4 * coef.size, 1000))
+    X, _, weights, penalty = theta
+    squares = jnp.broadcast_to(jnp.einsum("i,ij,ij->j", weights, X, X)[:, None], coef.shape)
+    return by_conjugate_gradients(apply, rhs, diagonal_on_manifold(penalty, coef, squares))
 
 
 def lam_max(

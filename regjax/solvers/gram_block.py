@@ -22,6 +22,7 @@ from regjax.core.loop import iterate
 from regjax.penalties.elementary import soft
 
 _AT_ONCE = 4  # rows of a product
+_PATIENCE = 30  # rounds without progress after which there will be none: with 10, lanes in float32 gave up too early
 _STEPS = (32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
 
 
@@ -251,7 +252,7 @@ def settle(
     """Minimise one lane from w, where the correlations are c; where that is `near`, it is spared the first sweep.
 
     The rounds end when the optimality conditions hold to rounding, or to `goal` times what they were off at w, or
-    where the point `suffices(w, c)`, or as well as they ever will (ten rounds in a row have lowered neither the
+    where the point `suffices(w, c)`, or as well as they ever will (thirty rounds in a row have lowered neither the
     objective nor the error), or after `max_iter` sweeps.
     """
     eps = float(jnp.finfo(w.dtype).eps)
@@ -272,7 +273,7 @@ def settle(
         sweeps = spot.sweeps + jnp.where(spot.narrowed, 0, 1)
         least, stale = jnp.minimum(error, spot.error), jnp.where(progress, 0, spot.stale + 1)
         spot = Spot(w, c, drift, narrowed, sweeps, jnp.minimum(value, spot.value), least, stale)
-        to_go = jnp.where((stale >= 10) | (sweeps >= max_iter), infinity, least)
+        to_go = jnp.where((stale >= _PATIENCE) | (sweeps >= max_iter), infinity, least)
         return spot, to_go if suffices is None else jnp.where(suffices(w, c), 0, to_go)
 
     zero, infinity = jnp.zeros((), jnp.int32), jnp.array(jnp.inf, w.dtype)

@@ -2,6 +2,7 @@
 for derivatives.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax import Array, lax
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import solve_shifted
 from regjax.core.loop import iterate
+from regjax.core.products import cross
 from regjax.penalties import Box, Limited, LimitedBlocks, Penalty, PlusL2
 from regjax.penalties.balls import Ball
 from regjax.penalties.limited_ordered import LimitedOrder
@@ -73,17 +75,41 @@ def _across(point: Array, penalty: Penalty) -> Array:
     return point[1:] - penalty.tangent(lax.stop_gradient(point[1:]), point[1:])
 
 
+def diagonal_on_manifold(penalty: Penalty, w: Array, squares: Array) -> Array:
+    """The diagonal of the Jacobian in w, given that of the loss, where moving one coefficient alone is on the manifold.
+
+    Elsewhere 1, which is what it is across.
+    """
+    probe = jnp.sin(1 + jnp.arange(w.size, dtype=w.dtype)).reshape(w.shape)
+    bend = jax.jvp(jax.grad(penalty.value), (w,), (jnp.ones_like(w),))[1]
+    diagonal = squares + jnp.maximum(bend, 0)
+    alone = penalty.tangent(w, probe) == probe
+    return jnp.where(alone & (diagonal > 0) & jnp.isfinite(diagonal), diagonal, 1)
+
+
+def by_conjugate_gradients(apply: Callable[[Array], Array], rhs: Array, diagonal: Array | None) -> Array:
+    """The solution u of apply(u) = rhs to rounding; nan where no step led anywhere, since 0 would look like one."""
+    tol = max(float(jnp.finfo(rhs.dtype).eps) ** 0.9, 1e-14)
+    found = conjugate_gradients(apply, rhs, tol=tol, max_iter=min(4 * rhs.size, 1000), diagonal=diagonal)
+    return jnp.where(jnp.any(found != 0) | jnp.all(rhs == 0), found, jnp.nan)
+
+
 def solve_on_manifold(aux: Any, theta: tuple[Task, Penalty], point: Array, rhs: Array) -> Array:
     """The solution u of (∂F/∂point) u = rhs, F being the `stationarity`."""
     del aux
+    task, penalty = theta
 
     def apply(u):
         return jax.jvp(lambda point: stationarity(point, theta), (point,), (u,))[1]
 
     size = point.size
     if size > DENSE:
-        eps = float(jnp.finfo(point.dtype).eps)
-        return conjugate_gradients(apply, rhs, tol=max(eps**0.9, 1e-14), max_iter=min(4 * size, 1000))
+        if task.loss.coupled:  # whose Hessian has no diagonal that is known
+            return by_conjugate_gradients(apply, rhs, None)
+        h = task.press(task.predictor(point), jnp.ones_like(task.y))
+        first = jnp.where(task.one * jnp.sum(h, axis=0) > 0, jnp.sum(h, axis=0), 1)[None]
+        rest = diagonal_on_manifold(penalty, point[1:], cross(task.X**2, h))
+        return by_conjugate_gradients(apply, rhs, jnp.concatenate([first, rest]))
     basis = jnp.eye(size, dtype=point.dtype).reshape(size, *point.shape)
     matrix = jax.vmap(apply)(basis).reshape(size, size)
     matrix = (matrix + matrix.T) / 2

@@ -476,3 +476,21 @@ def test_the_grid_of_ridge_begins_at_the_largest_curvature():
     grid = regjax.lam_grid(X, y, L2(1.0), num=3, ratio=0.01, weights=v)
     Xc, _ = centred(X, y, v)
     assert_close(grid, np.linalg.norm(Xc, 2) ** 2 * np.array([1, 0.1, 0.01]), f64=0.03, f32=0.03)
+
+
+@pytest.mark.x64
+@pytest.mark.parametrize("share", [1e-2, 1e-4])
+def test_derivatives_do_not_depend_on_the_scales_of_columns(share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 60)) * 10 ** rng.uniform(-2, 2, 60)
+    y = X[:, :10] @ rng.normal(size=10) + rng.normal(size=60)
+    lam = share * regjax.lam_max(X, y)
+    value, slope = jax.jit(
+        jax.value_and_grad(lambda lam: jnp.sum(regjax.lasso(X, y, lam, tol=1e-12).params.coef ** 2))
+    )(lam)
+    coef = np.asarray(regjax.lasso(X, y, lam, tol=1e-12).params.coef)
+    on = coef != 0
+    A = (X - X.mean(axis=0))[:, on]
+    moves = -np.linalg.lstsq(A.T @ A, np.sign(coef[on]), rcond=None)[0]
+    assert_close(value, coef @ coef)
+    assert_close(slope, 2 * coef[on] @ moves, f64=1e-7)
