@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from regjax.core.krylov import conjugate_gradients
 from regjax.core.linalg import solve_shifted
 from regjax.models.general import Arguments, pose_task
 from regjax.models.prepare import check_limits, check_offset
 from regjax.models.problem import Linear, Samples
 from regjax.penalties import L2Ball, Penalty, check_penalty, strength_axes
 from regjax.selection.cross_validate import Settings, Study
+from regjax.solvers.manifold import by_conjugate_gradients
 from regjax.solvers.task import Task
 
 DENSE = 1000  # unknowns up to which the Hessian is formed
@@ -91,10 +91,7 @@ def influence(task: Task, penalty: Penalty, point: Array) -> Influence:
         zero = jnp.zeros((), point.dtype)
         solved = (scale[:, None] * solve_shifted(matrix * scale[:, None] * scale, right, zero)).T
     else:
-        eps = float(jnp.finfo(point.dtype).eps)
-        solved = jax.vmap(lambda rhs: conjugate_gradients(apply, rhs, tol=eps**0.9, max_iter=min(4 * size, 1000)))(
-            rows.reshape(n * t, *point.shape)
-        )
+        solved = jax.vmap(lambda rhs: by_conjugate_gradients(apply, rhs, None))(rows.reshape(n * t, *point.shape))
     spread = jnp.einsum("isq,itq->ist", rows.reshape(n, t, size), solved.reshape(n, t, size))
     bend = jax.vmap(lambda k: bent_by(jnp.broadcast_to(k, eta.shape)), out_axes=-1)(jnp.eye(t, dtype=eta.dtype))
     return Influence(eta, task.slopes(eta), bend, spread)

@@ -238,13 +238,13 @@ def _advance(
     c = residuals @ data.X
     noise = float(jnp.finfo(w.dtype).eps) ** 0.75 * data.scale
     disturbed = jnp.any((jnp.abs(pull(c, coef, penalty)) > noise) & ~held.inside, axis=1)
-    disturbed |= jnp.arange(chunk) >= count
     ends = walk.last.followed_by(Ends(coef, c, jnp.sum(residuals**2, axis=1), level[posts[:-1]]))
     window, tight, longer = coef, jnp.ones(chunk, bool), stride
     if judge is not None:
         window, tight, sound, wide = _read_off(ends, judge, walk.lane, stride, count, level)
-        disturbed &= ~sound | (jnp.arange(chunk) >= count)
+        disturbed &= ~sound
         longer = jnp.where(wide & (stride < _STRIDE), 2 * stride, stride)
+    disturbed |= jnp.arange(chunk) >= count
     good = _leading(tight & ~disturbed)
     lane = walk.lane + good * stride
     # where a column disturbs, the first point to be solved again is a good start; else the last that is good
