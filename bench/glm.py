@@ -88,7 +88,7 @@ def regjax_run(family, X, y, lam, tolerances=(1e-4, 1e-6, 1e-8)):
             return regjax.fit(X, y, LOSSES[family], penalty, tol=tol)
 
         alone = len(X) == 1
-        call, data = (fit, (X[0], y[0])) if alone else (common.on_every_core(jax.vmap(fit)), (X, y))
+        call, *data = (fit, X[0], y[0]) if alone else common.on_every_core(jax.vmap(fit), X, y)
         seconds, compile_seconds, fits = common.time_compiled(call, *data)
         w, b = (np.asarray(a) for a in (fits.params.coef, fits.params.intercept))
         coef = np.concatenate([b[..., None], w], axis=-1).reshape(len(X), 1, -1)

@@ -34,7 +34,7 @@ def problems(count, n, p, length):
 
 def regjax_paths(X, y, lams):
     paths = jax.vmap(lambda X, y, lams: regjax.lasso_path(X, y, lams, intercept=False))
-    seconds, compile_seconds, solution = common.time_compiled(common.on_every_core(paths), X, y, lams)
+    seconds, compile_seconds, solution = common.time_compiled(*common.on_every_core(paths, X, y, lams))
     coef = np.asarray(solution.params.coef)
     return peers.Run(seconds, common.largest_gap(X, y, lams, coef), coef, {}), compile_seconds
 

@@ -79,15 +79,17 @@ def time_compiled(function, *arrays, budget=6.0, most=7):
     return seconds, compile_seconds, result
 
 
-def on_every_core(function):
-    """A JAX function of arrays with one leading axis, in which every device has its share of that axis.
+def on_every_core(function, *arrays):
+    """A JAX function of arrays with one leading axis, in which every device has its share of that axis; and the arrays.
 
+    They are where they are used: to copy them from one device to the others at every call takes as long as the fits.
     The cores of a CPU are devices where `jax_num_cpu_devices` says so.
     """
     import jax
 
     mesh, sets = jax.sharding.Mesh(jax.devices(), "sets"), jax.P("sets")
-    return jax.shard_map(function, mesh=mesh, in_specs=sets, out_specs=sets, check_vma=False)
+    arrays = [jax.device_put(a, jax.NamedSharding(mesh, sets)) for a in arrays]
+    return jax.shard_map(function, mesh=mesh, in_specs=sets, out_specs=sets, check_vma=False), *arrays
 
 
 def write_table(name, about, header, rows):

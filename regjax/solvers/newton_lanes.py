@@ -16,7 +16,7 @@ from regjax.core.solution import Status
 from regjax.penalties import Penalty, Zero
 from regjax.solvers.newton import penalty_hessian
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Null, Task, certify_point, runs_away
+from regjax.solvers.task import Null, Task, certify_and_pull, runs_away
 
 _STEPS = 12  # Hessians that a problem may take
 _SOUND = 1e-5  # smallest pivot of a Hessian with unit diagonal whose steps need no second look
@@ -26,7 +26,8 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
     """Whole Newton steps of one problem, the objective there, and whether it is a minimum beyond doubt."""
     n, p = task.X.shape
     rows = lax.optimization_barrier(jnp.concatenate([jnp.full((1, n), task.one), task.X.T]))
-    coarse = rows.astype(jnp.float32)  # a Hessian with rounding gives as good steps, in half of the time
+    # a Hessian with rounding gives as good steps, in half of the time
+    coarse = jnp.concatenate([jnp.full((n, 1), task.one), task.X], axis=1).astype(jnp.float32)
     dual = not isinstance(penalty, Zero)
     null = _null_model(task, rows, dual)
     bend = penalty_hessian(penalty, init[1:])
@@ -42,7 +43,7 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
         eta = task.offset + (point @ rows)[:, None]
         slopes, h = task.slopes(eta)[:, 0], task.press(eta, jnp.ones_like(eta))[:, 0]
         slope = (rows @ slopes + bend @ point) * inside
-        hessian = ((coarse * h.astype(coarse.dtype)) @ coarse.T).astype(rows.dtype)
+        hessian = ((rows * h).astype(coarse.dtype) @ coarse).astype(rows.dtype)
         hessian = (hessian + bend) * inside * inside[:, None] + jnp.diag(1 - inside)
         direction, pivot = solve_small(hessian, -slope)
         error = jnp.max(jnp.abs(slope)) / scale
@@ -56,7 +57,7 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
     point, direction, pivot, _ = result.state
     eta, change = (task.offset * on + (a @ rows)[:, None] for a, on in ((point, 1), (direction, 0)))
     point = point[:, None]
-    proof = certify_point(task, penalty, null, point, dual=dual, eta=eta)
+    proof, _ = certify_and_pull(task, penalty, null, point, dual=dual, eta=eta, pull=lambda slopes: rows @ slopes)
     done = null.exists & (result.status == Status.CONVERGED) & (proof.error <= tol) & (pivot > _SOUND)
     done &= ~runs_away(task, eta, change)
     objective = task.total(eta) + penalty.value(point[1:])
@@ -91,4 +92,4 @@ def _null_model(task: Task, rows: Array, measured: bool) -> Null:
     point = jnp.zeros((len(rows), 1), rows.dtype).at[0].set(shift)
     deviance = jnp.maximum(task.total(eta) - task.loss.least(task.y, task.weights), 0) if measured else shift * 0
     settled = (result.status == Status.CONVERGED) & jnp.isfinite(deviance)
-    return Null(point, eta, deviance, jnp.max(jnp.abs(rows[1:] @ slopes)), settled)
+    return Null(point, eta, deviance, jnp.max(jnp.abs((rows @ slopes)[1:])), settled)
