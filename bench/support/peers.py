@@ -39,6 +39,7 @@ PACKAGES = {
     "gpytorch": ["gpytorch", "torch"],
     "abess": ["abess==0.4.11"],
     "glum": ["glum>=3.1"],
+    "himalaya": ["himalaya>=0.4", "packaging"],
     "statsmodels": ["statsmodels>=0.14"],
 }
 DEBIAN = {"glmnet": ["r-base-core", "r-cran-glmnet", "r-cran-jsonlite"]}
@@ -185,6 +186,6 @@ def measure(name, X, y, lams, targets, command=None, *, tried=None, script=None,
 
 
 if __name__ == "__main__":
-    for peer in sys.argv[1:] or [*NAMES, "abess", "glum", "statsmodels"]:
+    for peer in sys.argv[1:] or [*NAMES, "abess", "glum", "himalaya", "statsmodels"]:
         problem = install(peer)
         print(f"{peer}: {'ready' if problem is None else 'skipped, ' + problem}", flush=True)

@@ -136,12 +136,9 @@ def cross_validate(
     samples, study = check_study(study, settings, per_sample=per_sample)
     splits = as_splits(folds, len(samples.X), key, repeats)
     scored = resolve_score(score, study.loss)
-    whole = isinstance(study.loss, Cox) or not is_concrete(splits)
-    rows = samples.X.shape[0] if whole else max(int(np.max(np.sum(np.asarray(splits.test), axis=1))), 1)
+    rows = None if isinstance(study.loss, Cox) or not is_concrete(splits) else _tested_rows(np.asarray(splits.test))
     devices = check_devices(devices)
-    results = _run(
-        study, splits, settings=settings, score=scored, per_sample=per_sample, num_rows=rows, devices=devices
-    )
+    results = _run(study, splits, rows, settings=settings, score=scored, per_sample=per_sample, devices=devices)
     if devices is not None and is_concrete(results):
         results = jax.device_put(results, devices[0])
     everything, scores, sizes = results
@@ -222,31 +219,41 @@ def fit_grid(study: Study, settings: Settings, weights: Any, factor: Any) -> Sol
     )  # fmt: skip
 
 
-@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "num_rows", "devices"))
-def _run(study: Study, splits: Splits, *, settings, score, per_sample, num_rows, devices):
-    """The fits (1 + K, L), the first on all samples; the scores (K, L); the weight of each test set (K,)."""
+def _tested_rows(test: np.ndarray) -> np.ndarray:
+    """The samples that each fold tests (K, R), filled up with some that it does not where others test more."""
+    most = max(int(np.max(np.sum(test, axis=1))), 1)
+    return np.argsort(test == 0, axis=1, kind="stable")[:, :most]
+
+
+@partial(jax.jit, static_argnames=("settings", "score", "per_sample", "devices"))
+def _run(study: Study, splits: Splits, rows: Any, *, settings, score, per_sample, devices):
+    """The fits (1 + K, L), the first on all samples; the scores (K, L); the weight of each test set (K,).
+
+    `rows` (K, R) are the samples to predict for each fold; all of them if None.
+    """
     n = splits.train.shape[1]
     y = jnp.asarray(study.y, jnp.result_type(float, study.y)).reshape(n, -1)
     v = jnp.ones(n, y.dtype) if study.weights is None else jnp.asarray(study.weights, y.dtype)
     train, test = (jnp.where(mask, v, 0) for mask in (splits.train, splits.test))
     # the fit on all samples gets a score as well, which nobody reads: on a fold, so that its derivative is finite
     train, test = jnp.concatenate([v[None], train]), jnp.concatenate([test[:1], test])
+    rows = None if rows is None else jnp.concatenate([rows[:1], rows])
     factors = jnp.sum(train, axis=1) / jnp.sum(v) if per_sample else jnp.ones(len(train), v.dtype)
     shift = jnp.zeros((n, 1), y.dtype) if study.offset is None else jnp.asarray(study.offset).reshape(n, -1)
 
-    def one(study, y, shift, train, factor, test):
+    def one(study, y, shift, train, factor, test, rows):
         fits = fit_grid(study, settings, train, factor)
-        rows = jnp.argsort(test == 0)[:num_rows]  # those that are tested, and some of weight zero
-        X = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], study.X)
+        seen = slice(None) if rows is None else rows
+        X = jax.tree.map(lambda leaf: jnp.asarray(leaf)[seen], study.X)
 
         def predict(model):
-            eta = model(X).reshape(num_rows, -1) + shift[rows]
-            return held_out(score, study.loss, y[rows], eta, train[rows], test[rows])
+            eta = model(X).reshape(len(test[seen]), -1) + shift[seen]
+            return held_out(score, study.loss, y[seen], eta, train[seen], test[seen])
 
         return fits, jax.vmap(predict)(fits.params)
 
     def every(shared, lanes):
         return jax.vmap(lambda lane: one(*shared, *lane))(lanes)
 
-    fits, scores = share_lanes(every, (study, y, shift), (train, factors, test), devices)
+    fits, scores = share_lanes(every, (study, y, shift), (train, factors, test, rows), devices)
     return fits, scores[1:], jnp.sum(test[1:], axis=1)
