@@ -1,4 +1,4 @@
-"""Many small problems with a smooth loss and a quadratic penalty, solved together."""
+"""Lanes of problems with a general loss: one data set after the other, and many small ones together."""
 
 import math
 from collections.abc import Callable
@@ -34,13 +34,25 @@ def are_small(arguments: Any, init: Array, solver: Any) -> bool:
     return small and ordinary and solver is newton and computes_on_cpu()
 
 
-def fit_lanes(arguments: Any, init: Array, tol: Array, careful: Callable[..., Found], *, intercept: bool) -> Found:
+def fit_lanes(
+    arguments: Any, init: Array, tol: Array, careful: Callable[..., Found], *, intercept: bool, small: bool
+) -> Found:
     """The solution, without derivatives.
 
-    Problems with data of their own are solved together, as many as stay in a core's cache, on the columns
-    as they are: where they would have to be centred first, the attempt is given up. What is left, variants of one
-    problem, and a problem alone are for `careful`.
+    On CPU data sets and folds are made ready and solved by `careful(arguments, init, tol)` one after the other, so that
+    there is one copy of X at a time and not one for each. `small` problems with data of their own are solved together,
+    as many as stay in a core's cache, on the columns as they are: where they would have to be centred first, the
+    attempt is given up, and what is left is for `careful`.
     """
+
+    def put_together(fun):
+        """`fun` of what data sets and folds differ in, and of the rest."""
+
+        def call(design, rest):
+            (X, weights), (y, offset, parts, init, tol) = design, rest
+            return fun(type(arguments)(X, y, offset, weights, *parts), init, tol)
+
+        return call
 
     def attempt(arguments, init, tol):
         X, y, offset, weights, loss, penalty, _ = arguments
@@ -52,14 +64,16 @@ def fit_lanes(arguments: Any, init: Array, tol: Array, careful: Callable[..., Fo
         return Found(outcome, objective), done
 
     @sees_lanes
-    def over_lanes(arguments, init, tol):
-        rank = tol.ndim
-        lanes = jnp.broadcast_shapes(*(leaf.shape[:rank] for leaf in jax.tree.leaves((arguments, init))))
-        own, _ = split_axes([leaf.shape[:rank] for leaf in jax.tree.leaves(arguments[:4])])
+    def over_lanes(design, rest):
+        X, y, offset, tol = design[0], *rest[:2], rest[-1]
+        problems, rank = (design, rest), tol.ndim
+        lanes = jnp.broadcast_shapes(*(leaf.shape[:rank] for leaf in jax.tree.leaves(problems)))
+        own, _ = split_axes([leaf.shape[:rank] for leaf in jax.tree.leaves((design, y, offset))])
         apart = math.prod(lanes) == math.prod(lanes[axis] for axis in own)
-        whole = math.prod(arguments.X.shape[:rank]) in (1, math.prod(lanes))  # no design would have to be copied
-        together = apart and whole and math.prod(lanes) > 1
-        problems = (arguments, init, tol)
-        return in_lockstep(attempt, careful, problems, rank) if together else hides_lanes(careful, problems, rank)
+        whole = math.prod(X.shape[:rank]) in (1, math.prod(lanes))  # no design would have to be copied
+        if small and apart and whole and math.prod(lanes) > 1:
+            return in_lockstep(put_together(attempt), put_together(careful), problems, rank)
+        return hides_lanes(put_together(careful), problems, rank, owners=1)
 
-    return over_lanes(*lax.stop_gradient((arguments, init, tol)))
+    X, y, offset, weights, *parts = arguments
+    return over_lanes(*lax.stop_gradient(((X, weights), (y, offset, tuple(parts), init, tol))))

@@ -96,25 +96,21 @@ def accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solver, max_iter):
     """Coefficients (p, t), the intercept (t,), and the rest of a `Solution`."""
-    task, penalty, data, size = pose_task(arguments, intercept, standardize)
-    start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
-    solve = partial(minimize_loss, solver=solver, max_iter=max_iter)
 
     def careful(arguments, init, tol):
-        task, penalty, data, _ = pose_task(arguments, intercept, standardize)
-        outcome = solve(task, penalty, jnp.concatenate([jnp.zeros_like(init[:1]), init]), tol=tol)
+        task, penalty, data, size = pose_task(arguments, intercept, standardize)
+        start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
+        outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
         point = outcome.coef
-        raw = point.at[0].add(-data.mean_x @ point[1:])
-        return Found(outcome._replace(coef=raw), task.objective(penalty, point))
+        b = task.one * point[0] - data.mean_x @ point[1:]
+        return Found(outcome._replace(coef=point.at[0].set(b)), task.objective(penalty, point))
 
     small = are_small(arguments, init, solver) and not standardize
-    if small:
-        outcome, known_objective = fit_lanes(arguments, init, tol, careful, intercept=intercept)
-        known_b, w = outcome.coef[0], outcome.coef[1:]
-        centred_b = known_b + lax.stop_gradient(data.mean_x) @ w
-        outcome = outcome._replace(coef=jnp.concatenate([centred_b[None], w]))
-    else:
-        outcome = solve(task, penalty, start, tol=tol)
+    outcome, known_objective = fit_lanes(arguments, init, tol, careful, intercept=intercept, small=small)
+    task, penalty, data, size = pose_task(arguments, intercept, standardize)  # X only for derivatives
+    known_b, w = task.loss.visible(outcome.coef[0]), outcome.coef[1:]
+    centred_b = outcome.coef[0] + lax.stop_gradient(data.mean_x) @ w
+    outcome = outcome._replace(coef=jnp.concatenate([centred_b[None], w]))
     if isinstance(penalty, Zero):  # of what the loss does not see, as what all classes have in common, there is none
         outcome = outcome._replace(coef=task.loss.visible(outcome.coef))
     if task.loss.smooth:
@@ -126,8 +122,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         point = with_derivative_of(outcome.coef, with_derivatives(task, penalty, outcome.coef))
     objective = task.objective(penalty, point)
     b = task.loss.visible(task.one * point[0] - data.mean_x @ point[1:])  # no penalty charges what it does not see
-    if small:  # the same without a pass over X, which is then only for derivatives
-        b, objective = with_derivative_of(known_b, b), with_derivative_of(known_objective, objective)
+    b, objective = with_derivative_of(known_b, b), with_derivative_of(known_objective, objective)
     proof = outcome.certificate if outcome.status.ndim == 0 else outcome.certificate.over_targets()
     taken = jnp.all(accepted(arguments.loss, arguments.y, data.weights))
     valid = data.valid & is_valid(penalty) & known_parameters(arguments.loss) & (tol >= 0) & taken

@@ -30,6 +30,18 @@ def small(n=40, p=6, seed=0):
     return X, X @ np.where(np.arange(p) % 2, 1.0, 0.0) + 0.5 * rng.normal(size=n)
 
 
+@pytest.mark.once
+def test_folds_do_not_copy_the_design():
+    X, y = np.ones((2000, 40)), np.ones(2000)
+    splits = selection.splits.from_ids(np.arange(2000) % 20)
+
+    def validate(X, y):
+        return regjax.cross_validate(X, y, losses.Poisson(), L2(jnp.array([1.0, 2.0])), folds=splits).mean
+
+    memory = jax.jit(validate).lower(X, y).compile().memory_analysis().temp_size_in_bytes
+    assert memory < 8 * X.nbytes
+
+
 @pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLMNET)
