@@ -19,7 +19,7 @@ from regjax.models.by_moments import by_moments, fit_moments
 from regjax.models.general import Arguments, check_loss, fit_general, lam_max_general
 from regjax.models.linear import ols, ridge, tikhonov
 from regjax.models.penalized import squares, worst
-from regjax.models.prepare import check_limits, check_offset, prepare
+from regjax.models.prepare import check_limits, check_offset, prepare, within
 from regjax.models.problem import Samples, check_samples
 from regjax.penalties import L1, L2, Penalty, Tikhonov, Zero, check_penalty, is_valid, limit
 from regjax.solvers.any_loss import resolve_loss
@@ -194,7 +194,7 @@ def _fit(X, Y, weights, given, limits, init, tol, *, intercept, standardize, sol
     valid = data.valid & is_valid(penalty) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     known = valid & (status != Status.NON_FINITE)
-    coef, b = (jnp.where(known, a, jnp.nan) for a in (coef, b))
+    coef, b = (jnp.where(known, a, jnp.nan) for a in (within(limits, coef), b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 
 

@@ -14,7 +14,7 @@ from regjax.core.solution import Status, succeeded
 from regjax.losses import Loss
 from regjax.models.by_lanes import Found, are_small, fit_lanes
 from regjax.models.penalized import worst
-from regjax.models.prepare import prepare
+from regjax.models.prepare import prepare, within
 from regjax.models.problem import Samples, silence
 from regjax.penalties import Penalty, Zero, is_valid
 from regjax.solvers.any_loss import minimize_loss
@@ -130,7 +130,8 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
     status = jnp.where(succeeded(status) & ~jnp.isfinite(objective), Status.NON_FINITE, status)
     status = jnp.where(valid, status, Status.INVALID).astype(jnp.int32)
     known = valid & (status != Status.NON_FINITE)
-    coef, b = (jnp.where(known, a, jnp.nan) for a in (point[1:] / size[:, None], b))
+    coef = within(arguments.limits, point[1:] / size[:, None])
+    coef, b = (jnp.where(known, a, jnp.nan) for a in (coef, b))
     return coef, b, status, jnp.max(outcome.num_iter), proof.residual, proof.relative_gap, objective
 
 

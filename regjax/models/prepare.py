@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.checks import as_float_array, check_finite
+from regjax.core.implicit import with_derivative_of
 from regjax.core.tree import Structure
 from regjax.models.problem import Centred, Samples, center
 from regjax.penalties import Limited, Zero, check_penalty, limit
@@ -42,6 +43,11 @@ def prepare(X, Y, weights, penalty, limits, intercept, standardize):
     if limits is not None:
         penalty = limit(penalty, *(end * size[:, None] for end in limits))
     return data, penalty, size
+
+
+def within(limits: tuple[Array, Array] | None, coef: Array) -> Array:
+    """Coefficients (p, t) that a change of scale may have brought beyond their limits by a rounding: within them."""
+    return coef if limits is None else with_derivative_of(jnp.clip(coef, *limits), coef)
 
 
 def _column_sizes(X: Array, data: Centred, intercept: bool) -> Array:

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import regjax
 from regjax.losses import Logistic, Quantile, Squared
-from regjax.penalties import L1Ball, L2Ball, LimitedVariation, Slope, TotalVariation, limit
+from regjax.penalties import L1, L1Ball, L2Ball, LimitedVariation, Slope, TotalVariation, limit
 from regjax.solvers.certificate import Columns
 from tests.problems import assert_close, problem, tolerance
 
@@ -217,3 +217,17 @@ def test_the_largest_useful_strength_of_a_limited_total_variation():
     assert max(held) > 0
     assert_close(norm, max(held))
     assert_close(slope @ z, max(held))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=["squared", "logistic"])
+def test_limits_hold_to_the_last_bit_on_any_scale(loss):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 6)) * rng.uniform(0.3, 3, size=6)
+    y = (X @ np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]) > 0).astype(float)
+    limits = np.array([0.01, 0.03, 0.07, 0.011, 0.013, 0.017])
+    fit = regjax.fit(X, y, loss, L1(0.01), lower=-limits, upper=limits, standardize=True)
+    coef = np.asarray(fit.params.coef)
+    assert bool(fit.converged)
+    assert np.all(np.abs(coef) <= limits.astype(coef.dtype))
+    assert np.sum(np.abs(coef) == limits.astype(coef.dtype)) >= 3
