@@ -125,7 +125,7 @@ def polish_point(task: Task, penalty: Penalty, null: Null, point: Array) -> Arra
     scale = jnp.where(null.slope > 0, null.slope, 1)
 
     def residual(point):
-        off = distance(penalty, point, task.pull(task.slopes(task.predictor(point)))) / scale
+        off = distance(penalty, point, task.pull(task.slopes(task.predictor(point))), null.of_one) / scale
         return jnp.where(penalty.value(point[1:]) < jnp.inf, off, jnp.inf)  # over a limit there is nothing to gain
 
     def step(point):

@@ -66,7 +66,7 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
     def measure(here):
         at, slopes = working_point(task, here)
         pull = task.pull(slopes)
-        error = distance(penalty, here.point, pull) / scale
+        error = distance(penalty, here.point, pull, null.of_one) / scale
         error = jnp.where(jnp.isfinite(here.loss) | jnp.isnan(error), error, jnp.finfo(error.dtype).max)
         return at, _with_bend(penalty, here.point, pull), error
 
@@ -114,13 +114,18 @@ def newton(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int
         jax.eval_shape(lambda: curvature_at(task, penalty, hessian, init, task.y)) if by_matrix else None,
     )
     state = (start, still, still, nothing, jnp.array(-1, init.dtype), jnp.int32(TRIALS))
-    result = iterate(step, state, tol=goal, max_iter=max_iter + 1, patience=5)
+    # on the way down a loss that is not convex slopes may grow for long
+    patience = 5 if task.loss.convex else max_iter
+    result = iterate(step, state, tol=goal, max_iter=max_iter + 1, patience=patience)
     here, direction, _, curvature, *_ = result.state
     remark = jnp.int32(Status.CONVERGED) if curvature is None else curvature.factor.status
     proof = certify_point(task, penalty, null, here.point, dual=not isinstance(penalty, Zero))
     status = jnp.where(proof.error <= tol, jnp.where(succeeded(remark), remark, Status.CONVERGED), result.status)
     status = jnp.where((status == Status.CONVERGED) & ~(proof.error <= tol), Status.FLOOR, status)
-    status = jnp.where(runs_away(task, here.eta, task.image(direction)) | ~null.exists, Status.SEPARATED, status)
+    endless = runs_away(task, here.eta, task.image(direction))
+    if task.loss.convex:  # else a null model that does not settle says nothing about other points
+        endless |= ~null.exists
+    status = jnp.where(endless, Status.SEPARATED, status)
     status = jnp.where(jnp.isfinite(proof.error), status, Status.NON_FINITE)
     return Outcome(here.point, proof, result.num_iter - 1, status.astype(jnp.int32))
 

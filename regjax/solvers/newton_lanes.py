@@ -16,7 +16,7 @@ from regjax.core.solution import Status
 from regjax.penalties import Penalty, Zero
 from regjax.solvers.newton import penalty_hessian
 from regjax.solvers.run import Outcome
-from regjax.solvers.task import Null, Task, certify_and_pull, runs_away
+from regjax.solvers.task import Null, Task, certify_and_pull, runs_away, worth_of_one
 
 _STEPS = 12  # Hessians that a problem may take
 _SOUND = 1e-5  # smallest pivot of a Hessian with unit diagonal whose steps need no second look
@@ -34,6 +34,7 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
     bend = jnp.zeros((p + 1, p + 1), rows.dtype) if bend is None else jnp.pad(bend, ((1, 0), (1, 0)))
     inside = jnp.append(task.one, penalty.tangent(init[1:], jnp.ones_like(init[1:])))
     scale = jnp.where(null.slope > 0, null.slope, 1)
+    unit = jnp.ones_like(init[:, 0]).at[0].set(null.of_one)
     eps = float(jnp.finfo(init.dtype).eps)
     rounding = float(jnp.finfo(coarse.dtype).eps)
     goal = jnp.clip(tol, 4 * eps, eps**0.4)
@@ -46,7 +47,7 @@ def newton_attempt(task: Task, penalty: Penalty, init: Array, tol: Array) -> tup
         hessian = ((rows * h).astype(coarse.dtype) @ coarse).astype(rows.dtype)
         hessian = (hessian + bend) * inside * inside[:, None] + jnp.diag(1 - inside)
         direction, pivot = solve_small(hessian, -slope)
-        error = jnp.max(jnp.abs(slope)) / scale
+        error = jnp.max(jnp.abs(slope) * unit) / scale
         # the error after the step, with a margin: squares go down, as far as the rounding of the Hessian lets them
         fall = jnp.maximum(jnp.minimum(error / before, 0.5) ** 2, rounding / jnp.maximum(pivot, rounding))
         return (point + direction, direction, pivot, error), 4 * error * fall
@@ -92,4 +93,5 @@ def _null_model(task: Task, rows: Array, measured: bool) -> Null:
     point = jnp.zeros((len(rows), 1), rows.dtype).at[0].set(shift)
     deviance = jnp.maximum(task.total(eta) - task.loss.least(task.y, task.weights), 0) if measured else shift * 0
     settled = (result.status == Status.CONVERGED) & jnp.isfinite(deviance)
-    return Null(point, eta, deviance, jnp.max(jnp.abs((rows @ slopes)[1:])), settled)
+    slope = jnp.max(jnp.abs((rows @ slopes)[1:]))
+    return Null(point, eta, deviance, slope, settled, worth_of_one(slope, slopes))

@@ -54,7 +54,7 @@ def irls(task: Task, penalty: Penalty, init: Array, *, tol: Any, max_iter: int =
             dual = dual / jnp.max(jnp.where(v > 0, over, 0), initial=1)
         gap = loss.excess(task.y, eta, -dual, task.weights) + penalty.slack(point[1:], task.pull(v * dual)[1:])
         slopes = task.slopes(eta) if loss.smooth else -v * dual
-        return Certificate(gap, null.deviance, distance(penalty, point, task.pull(slopes)), null.slope)
+        return Certificate(gap, null.deviance, distance(penalty, point, task.pull(slopes), null.of_one), null.slope)
 
     def step(state):
         point, h, _, _ = state

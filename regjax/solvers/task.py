@@ -1,7 +1,7 @@
 """Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + xᵢw) + P(w) for any loss: the objective, the null model, and the certificate of a point."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,13 +66,17 @@ class Task(NamedTuple):
 
 
 class Null(NamedTuple):
-    """The null model: its point and predictors, half the null deviance, the largest slope, whether it is a minimum."""
+    """The null model: its point and predictors, half the null deviance, the largest slope, whether it is a minimum.
+
+    `of_one` is what a slope of the intercept counts beside those of columns, in whose units it is not.
+    """
 
     point: Array
     eta: Array
     deviance: Array
     slope: Array
     exists: Array
+    of_one: Any = 1.0
 
 
 class Place(NamedTuple):
@@ -247,7 +251,17 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     deviance = here.loss - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
     exists = ~runs_away(task, eta, task.image(direction))
-    return Null(point, eta, deviance, jnp.max(jnp.abs(task.pull(slopes)[1:])), exists)
+    slope = jnp.max(jnp.abs(task.pull(slopes)[1:]))
+    return Null(point, eta, deviance, slope, exists, worth_of_one(slope, slopes))
+
+
+def worth_of_one(slope: Array, slopes: Array) -> Array:
+    """What a slope of the intercept counts beside those of columns: relative to all slopes of samples, as they are.
+
+    `slope` is the largest of a column at the null model, where the samples have these slopes.
+    """
+    total = jnp.sum(jnp.abs(slopes))
+    return jnp.where((slope > 0) & (total > 0), slope / jnp.where(total > 0, total, 1), 1)
 
 
 def runs_away(task: Task, eta: Array, change: Array) -> Array:
@@ -277,9 +291,12 @@ def separated(task: Task, penalty: Penalty, null: Null, point: Array) -> Array:
     return ~null.exists | lax.cond(jnp.any(open_ended), runs, lambda: jnp.array(False))
 
 
-def distance(penalty: Penalty, point: Array, pull: Array) -> Array:
-    """The largest distance of −∇ to the subgradients of the penalty, with the intercept; `pull` is ∇ (p + 1, t)."""
-    return jnp.maximum(largest(penalty.distance(point[1:], -pull[1:])), largest(jnp.abs(pull[0])))
+def distance(penalty: Penalty, point: Array, pull: Array, of_one: Any = 1.0) -> Array:
+    """The largest distance of −∇ to the subgradients of the penalty, with the slope of the intercept times `of_one`.
+
+    `pull` is ∇ (p + 1, t).
+    """
+    return jnp.maximum(largest(penalty.distance(point[1:], -pull[1:])), of_one * largest(jnp.abs(pull[0])))
 
 
 def certify_point(
@@ -312,11 +329,11 @@ def certify_and_pull(
     eta = task.predictor(point) if eta is None else eta
     here = pull(task.slopes(eta))
     if not (dual and loss.has_dual and loss.convex and penalty.convex):
-        off = distance(penalty, point, here)
+        off = distance(penalty, point, here, null.of_one)
         return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope), here
     _, _, at = refit(task, penalty, point, penalty.unpenalised, eta)
     there = lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
-    off, image = distance(penalty, point, here), -there[1:]
+    off, image = distance(penalty, point, here, null.of_one), -there[1:]
     theta = loss.gradient(task.y, at)
     gap = least_gap(
         penalty, point[1:], image, null.slope, lambda scale: loss.excess(task.y, eta, scale * theta, task.weights)

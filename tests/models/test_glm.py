@@ -480,3 +480,27 @@ def test_supports_beyond_the_samples_and_starts_far_away():
     w = np.asarray(fit.params.coef)
     slope = X.T @ (1 / (1 + np.exp(-X @ w - float(fit.params.intercept))) - y) + w + 1e-7 * np.sign(w)
     assert np.max(np.abs(slope[w != 0])) < 1e-9 * np.max(np.abs(X.T @ (y - y.mean())))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "loss", [losses.Huber(0.5), losses.LogCosh(), losses.Bisquare(4.685)], ids=lambda a: type(a).__name__
+)
+def test_the_units_of_columns_do_not_matter(loss):
+    """The slope of the intercept does not grow with the columns, those of coefficients do."""
+    r = np.random.default_rng(0)
+    X = r.normal(size=(60, 4))
+    y = X.sum(axis=1) + r.normal(size=60)
+    scales = jnp.array([1.0, 1e-2, 1e-4, 1e4])
+    fits = jax.vmap(lambda s: regjax.fit(s * X, y, loss, Zero()))(scales)
+    assert bool(fits.converged.all())
+    assert_close(fits.params.coef * scales[:, None], jnp.broadcast_to(fits.params.coef[0], (4, 4)), f64=1e-9, f32=1e-3)
+
+
+@pytest.mark.once
+def test_a_null_model_that_does_not_settle_says_nothing_of_a_loss_that_is_not_convex():
+    r = np.random.default_rng(0)
+    X = r.normal(size=(60, 4))
+    y = X.sum(axis=1) + np.random.default_rng(1).normal(size=60)
+    fit = regjax.fit(X, y, losses.Bisquare(2.0), Zero())
+    assert fit.status == Status.CONVERGED
