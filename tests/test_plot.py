@@ -172,6 +172,16 @@ def test_coefficients_are_sorted_and_zeros_left_out():
     assert "3 of 4 not zero, the largest 2 shown" in ax.get_title(loc="left")
 
 
+def test_names_are_no_mathematics():
+    for draw in (
+        lambda names: plot.plot_coefficients(COEFS[0], names=names),
+        lambda names: plot.plot_path(COEFS, LAMS, names=names),
+    ):
+        ax = draw(["us$ and ca$", r"$\frac{$", "$y_{$", "a", "b"])
+        ax.figure.canvas.draw()
+        assert ax.get_title(loc="left")
+
+
 def test_wrong_shapes_are_named():
     with pytest.raises(ValueError, match=r"scores has shape \(3,\): it takes \(7,\)"):
         plot.plot_leave_one_out(np.ones(3), LAMS)

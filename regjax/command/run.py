@@ -38,13 +38,16 @@ def predict_table(model: Path, table: Path, out: Path | None) -> None:
     """Predictions as CSV, to a file or to the terminal."""
     columns = predict(load_model(model), table)
     rows = [list(columns), *zip(*(column.tolist() for column in columns.values()), strict=True)]
-    rows[1:] = [[f"{value:.8g}" for value in row] for row in rows[1:]]
+    rows[1:] = [[repr(value) for value in row] for row in rows[1:]]  # all digits: the spread may be small
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         return
     _make(out.parent)
-    with out.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
+    try:
+        with out.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+    except OSError as error:
+        raise BadTable(f"{out} is not a file that can be written to: {error.strerror}") from error
     print(f"{len(rows) - 1} predictions: {out}")
 
 

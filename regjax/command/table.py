@@ -16,7 +16,7 @@ import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null"}
 MOST_TEXTS = 30  # a column with more different texts than this identifies rows if most of them occur once
-_WITH_COMMA = re.compile(r"[-+]?[\d.]*,\d+")
+_WITH_COMMA = re.compile(r"[-+]?[\d.,]*,\d+(\.\d*)?")
 
 
 class BadTable(ValueError):
@@ -46,7 +46,8 @@ def read_table(path: str | Path) -> Table:
         return _read_parquet(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            names = re.sub(r'"[^"]*"', "", file.readline())  # separators within quotes separate nothing
+            first = next((line for line in file if line.strip()), "")
+            names = re.sub(r'"[^"]*"', "", first)  # separators within quotes separate nothing
             file.seek(0)
             reader = csv.reader(file, delimiter=max(",;\t", key=names.count))
             rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
@@ -154,7 +155,8 @@ def _spread(table: Table, what: str, values: np.ndarray) -> np.ndarray:
     """Standard deviations of values that are not constant."""
     with np.errstate(over="ignore", under="ignore"):
         spread = values.std(0)
-    if not np.all(np.isfinite(spread) & (spread > 0)):
+        squares = spread**2  # of which errors are made
+    if not np.all(np.isfinite(squares) & (squares >= np.finfo(float).tiny)):
         raise BadTable(
             f"{table.path}: {what} has values so large or so small that their standard deviation cannot be computed: "
             "change its unit"

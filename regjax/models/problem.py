@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -178,4 +179,10 @@ def _column_squares(X: Array, v: Array) -> Array:
 
 def silence(a: Array, weights: Array) -> Array:
     """The array (n, ...) with 0 for NaN and infinity in rows of weight zero, since 0 · NaN is NaN."""
-    return jnp.where((weights > 0)[:, None] | jnp.isfinite(a), a, 0)
+    seen = (weights > 0).reshape(-1, *(1,) * (a.ndim - 1))
+    return jnp.where(seen | jnp.isfinite(a), a, 0)
+
+
+def silence_design(X: Any, weights: Array) -> Any:
+    """`silence` of every array of a design, so that neither predictions nor their derivatives see such rows."""
+    return jax.tree.map(lambda leaf: silence(jnp.asarray(leaf), weights), X)

@@ -61,7 +61,8 @@ def coefficients_of(model: Any, names: Sequence[str], lead: int | None = None) -
     if len(names) not in (0, coefs.shape[-1]):
         raise ValueError(f"names has {len(names)} entries for {coefs.shape[-1]} coefficients")
     tree = len(columns) > 1
-    return coefs, names if len(names) or not tree else found
+    names = names if len(names) or not tree else found
+    return coefs, [str(name).replace("$", r"\$") for name in names]  # which matplotlib would read as mathematics
 
 
 def as_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndarray:

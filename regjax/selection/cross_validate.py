@@ -19,7 +19,7 @@ from regjax.losses import Cox, Loss
 from regjax.models.fit import with_outputs
 from regjax.models.general import check_loss
 from regjax.models.prepare import check_limits, check_offset
-from regjax.models.problem import Samples, check_samples
+from regjax.models.problem import Samples, check_samples, silence_design
 from regjax.penalties import check_penalty, scale_strengths, strength_axes
 from regjax.selection.choice import Choice, check_simpler, choose, summary
 from regjax.selection.path import check_grid, path
@@ -244,7 +244,7 @@ def _run(study: Study, splits: Splits, rows: Any, *, settings, score, per_sample
     def one(study, y, shift, train, factor, test, rows):
         fits = fit_grid(study, settings, train, factor)
         seen = slice(None) if rows is None else rows
-        X = jax.tree.map(lambda leaf: jnp.asarray(leaf)[seen], study.X)
+        X = silence_design(jax.tree.map(lambda leaf: jnp.asarray(leaf)[seen], study.X), (train + test)[seen])
 
         def predict(model):
             eta = model(X).reshape(len(test[seen]), -1) + shift[seen]

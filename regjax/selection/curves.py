@@ -14,7 +14,7 @@ from regjax.core.node import register_node
 from regjax.core.solution import Solution, succeeded
 from regjax.losses import Cox, Loss
 from regjax.models.fit import fit
-from regjax.models.problem import Samples, silence
+from regjax.models.problem import Samples, silence, silence_design
 from regjax.penalties import Penalty, Zero, scale_strengths
 from regjax.selection.choice import summary
 from regjax.selection.cross_validate import Model, Settings, Study, check_study, cross_validate
@@ -319,7 +319,7 @@ def _errors(study: Study, params: Any, train: Array, test: Array, *, score, inte
     one = jnp.asarray(float(intercept and not isinstance(loss, Cox)), test.dtype)
 
     def of_model(model, train, test):
-        eta = model(study.X).reshape(n, -1) + shift
+        eta = model(silence_design(study.X, train + test)).reshape(n, -1) + shift
         return score(loss, y, eta, train), held_out(score, loss, y, eta, train, test)
 
     def of_null(train, test):

@@ -12,7 +12,7 @@ from jax import Array
 from regjax.core.checks import require
 from regjax.core.tree import as_design
 from regjax.losses import Loss
-from regjax.models.problem import check_samples
+from regjax.models.problem import check_samples, silence_design
 from regjax.selection.choice import choose, summary
 from regjax.selection.cross_validate import CrossValidation, Model, cross_validate
 from regjax.selection.scores import of_each, resolve_score
@@ -104,9 +104,10 @@ def _given(test: Any, num_samples: int) -> Splits:
 @partial(jax.jit, static_argnames="score")
 def _standard_error(params, X, y, v, shift, loss, *, score) -> Array:
     """(L,), from the errors of the tested samples under models (L,)."""
+    seen = silence_design(X, v)
 
     def errors(model):
-        eta = model(X).reshape(len(y), -1)
+        eta = model(seen).reshape(len(y), -1)
         return of_each(score, loss, y, eta if shift is None else eta + shift)
 
     return summary(jax.vmap(errors)(params).T, v)[1]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regjax.losses import Cox, Loss
+from regjax.losses import Binomial, Cox, Gaussian, Loss, Multinomial, Squared
 from regjax.models.problem import silence
 
 Score = Callable[[Array, Array, Array], Array]
@@ -57,12 +57,17 @@ def _absolute_error(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
 
 
 def _wrong_class(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
-    """The share of samples for which another class is more likely."""
-    del loss
-    if eta.shape[1] == 1:
-        return _mean(jnp.where(eta > 0, 1 - y, y), weights)
-    chosen = jnp.argmax(eta, axis=1)
-    return _mean(1 - jnp.take_along_axis(y, chosen[:, None], axis=1), weights)
+    """The share of samples for which another class is more likely; nan where y are no classes.
+
+    The classes are 0 and 1, of each target by itself under `Binomial`; else one of several targets is 1.
+    """
+    seen = weights[:, None] > 0
+    known = jnp.all(~seen | ((y >= 0) & (y <= 1)))
+    if eta.shape[1] == 1 or isinstance(loss, Binomial):
+        wrong = jnp.mean(jnp.where(loss.mean(eta) > 0.5, 1 - y, y), axis=1, keepdims=True)
+    else:
+        wrong = 1 - jnp.take_along_axis(y, jnp.argmax(eta, axis=1)[:, None], axis=1)
+    return jnp.where(known, _mean(wrong, weights), jnp.nan)
 
 
 def _mean(values: Array, weights: Array) -> Array:
@@ -70,6 +75,7 @@ def _mean(values: Array, weights: Array) -> Array:
     return jnp.sum(jnp.where(weights > 0, weights * jnp.sum(values, axis=1), 0)) / jnp.sum(weights)
 
 
+_CLASSIFIES = (Binomial, Multinomial, Squared, Gaussian)
 _BY_NAME = {"deviance": deviance, "mse": _squared_error, "mae": _absolute_error, "class": _wrong_class}
 
 
@@ -78,6 +84,8 @@ def resolve_score(score: Any, loss: Loss) -> Callable[..., Array]:
     name = "deviance" if score is None else score
     if isinstance(loss, Cox) and name in _BY_NAME and name != "deviance":
         raise ValueError(f"score must be 'deviance' or a function for Cox, got {score!r}")
+    if name == "class" and not isinstance(loss, _CLASSIFIES):
+        raise ValueError(f"score 'class' takes Binomial, Multinomial or Squared, got {type(loss).__name__}")
     if isinstance(name, str) and name in _BY_NAME:
         return _BY_NAME[name]
     if not callable(score):

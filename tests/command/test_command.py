@@ -90,6 +90,21 @@ def test_predictions_from_raw_columns_in_another_order_are_those_of_the_coeffici
         assert float(printed[0]["price (2.5%)"]) < float(printed[0]["price"]) < float(printed[0]["price (97.5%)"])
     assert main(["predict", str(report / "out" / "model.npz"), str(new), "--out", str(report / "predictions.csv")]) == 0
     assert len((report / "predictions.csv").read_text().splitlines()) == 6
+    assert main(["predict", str(report / "out" / "model.npz"), str(new), "--out", str(report / "out")]) == 2
+    assert "is not a file that can be written to" in capsys.readouterr().err
+
+
+def test_predictions_keep_the_digits_of_a_target_far_from_zero(tmp_path, capsys):
+    header, rows = houses()
+    rows = [[*row[:-1], 1.7e9 + row[-1]] for row in rows]
+    table = write(tmp_path / "table.csv", header, rows)
+    command = ["fit", str(table), "--target", "price", "--models", "ols", "--folds", "4"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "out" / "model.npz"), str(table)]) == 0
+    found = [float(row["price"]) for row in csv.DictReader(capsys.readouterr().out.splitlines())]
+    y = np.array([row[-1] for row in rows])
+    assert np.mean((found - y) ** 2) < 0.9 * y.var()
 
 
 COLUMNS = ["town", "rooms", "area", "garden"]

@@ -67,6 +67,15 @@ BAD = {
         *changed(area=[f"{k},5" for k in range(60)]),
         "'area' has numbers with a comma, such as '0,5' in line 2",
     ),
+    "thousands": (
+        *changed(area=[f"1,{k:03}.5" for k in range(60)]),
+        "'area' has numbers with a comma, such as '1,000.5' in line 2",
+    ),
+    "tiny target": (
+        HEADER,
+        [[*row[:-1], f"{row[-1]}e-166"] for row in ROWS],
+        "'price' has values so large or so small",
+    ),
     "empty cells": (
         *changed(area=[""], rooms=["NaN", "n/a"]),
         "empty cells or NaN in 'area' (1 of 60), 'rooms' (2 of 60)",
@@ -104,6 +113,8 @@ def test_separators_within_quotes_separate_nothing(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text('"a;b;c;d",price\n1,2\n3,4\n')
     assert read_table(path).columns == {"a;b;c;d": ["1", "3"], "price": ["2", "4"]}
+    path.write_text("\n\na;price\n1;2\n3;4\n")
+    assert read_table(path).columns == {"a": ["1", "3"], "price": ["2", "4"]}
 
 
 def test_bad_files_get_a_sentence(tmp_path):

@@ -31,6 +31,40 @@ def small(n=40, p=6, seed=0):
 
 
 @pytest.mark.once
+def test_the_more_likely_class_is_that_of_the_mean():
+    """P(1) = 0.6 in both folds: of cloglog that is η < 0."""
+    y = np.array([1.0, 1.0, 1.0, 0.0, 0.0] * 4)
+    X = np.tile([[0.0], [1.0]], (10, 1))
+    halves = np.arange(20) // 10
+
+    def share(loss, y=y):
+        strong = L2(np.array([1e9]))
+        return float(regjax.cross_validate(X, y, loss, strong, folds=halves, score="class").mean[0])
+
+    assert np.isclose(share(losses.Binomial("cloglog")), 0.4)
+    assert np.isclose(share(losses.Squared()), 0.4)
+    assert np.isclose(share(losses.Logistic(), np.stack([y, 1 - y], axis=1)), 0.4)
+    assert np.isnan(share(losses.Squared(), 3 * y))
+    with pytest.raises(ValueError, match="score 'class' takes Binomial, Multinomial or Squared, got Poisson"):
+        share(losses.Poisson())
+
+
+@pytest.mark.x64
+def test_derivatives_do_not_see_what_rows_of_weight_zero_hold():
+    X, y = small(24, 3)
+    v = np.where(np.arange(24) == 2, 0.0, 1.0)
+
+    def total(lams, X):
+        cv = regjax.cross_validate(X, y, Squared(), L2(lams), folds=np.arange(24) % 3, weights=v)
+        return cv.mean.sum()
+
+    holes = X.copy()
+    holes[2] = np.nan
+    lams = jnp.array([5.0, 1.0])
+    assert_close(jax.grad(total)(lams, holes), jax.grad(total)(lams, X), f64=1e-12)
+
+
+@pytest.mark.once
 def test_folds_do_not_copy_the_design():
     X, y = np.ones((2000, 40)), np.ones(2000)
     splits = selection.splits.from_ids(np.arange(2000) % 20)
