@@ -244,7 +244,8 @@ def _run(study: Study, splits: Splits, rows: Any, *, settings, score, per_sample
     def one(study, y, shift, train, factor, test, rows):
         fits = fit_grid(study, settings, train, factor)
         seen = slice(None) if rows is None else rows
-        X = silence_design(jax.tree.map(lambda leaf: jnp.asarray(leaf)[seen], study.X), (train + test)[seen])
+        known = study.X if study.weights is None else silence_design(study.X, study.weights)  # once for all folds
+        X = jax.tree.map(lambda leaf: jnp.asarray(leaf)[seen], known)
 
         def predict(model):
             eta = model(X).reshape(len(test[seen]), -1) + shift[seen]

@@ -318,8 +318,10 @@ def _errors(study: Study, params: Any, train: Array, test: Array, *, score, inte
     num_outputs = 1 if isinstance(loss, Cox) else y.shape[1]
     one = jnp.asarray(float(intercept and not isinstance(loss, Cox)), test.dtype)
 
+    X = study.X if study.weights is None else silence_design(study.X, study.weights)
+
     def of_model(model, train, test):
-        eta = model(silence_design(study.X, train + test)).reshape(n, -1) + shift
+        eta = model(X).reshape(n, -1) + shift
         return score(loss, y, eta, train), held_out(score, loss, y, eta, train, test)
 
     def of_null(train, test):
