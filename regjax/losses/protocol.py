@@ -213,8 +213,12 @@ def weighted(v: Array, values: Array) -> Array:
 
 
 def weighted_sum(v: Array, values: Array) -> Array:
-    """The sum of `weighted`; as a product, since XLA's CPU backend computes logarithms within a sum one by one."""
+    """The sum of `weighted`.
+
+    XLA's CPU backend computes logarithms within a sum one by one, many times slower; it does not take in a selection.
+    """
     heard = v.reshape(-1, *(1,) * (values.ndim - 1)) > 0
+    values = jnp.where(jnp.isnan(values), jnp.nan, values)
     return jnp.einsum("n,n...->", v, jnp.where(heard | jnp.isfinite(values), values, 0))
 
 

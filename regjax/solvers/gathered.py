@@ -66,7 +66,9 @@ class Gathered(NamedTuple):
         strip = min(2 * BATCH, slots)
         rank = jnp.where(~self.inside & (rank > 0), rank, 0)
         count = jnp.minimum(jnp.minimum(jnp.sum(rank > 0), budget), self.room).astype(jnp.int32)
-        order = jnp.concatenate([jnp.argsort(-rank).astype(jnp.int32), jnp.zeros(BATCH, jnp.int32)])
+        # mostly there is nothing to add: the sort would take as long as a pass over X
+        order = lax.cond(count > 0, lambda: jnp.argsort(-rank).astype(jnp.int32), lambda: jnp.zeros(p, jnp.int32))
+        order = jnp.concatenate([order, jnp.zeros(BATCH, jnp.int32)])
 
         def batch(carry):
             held, done = carry

@@ -23,6 +23,7 @@ from regjax.penalties.elementary import soft
 
 _AT_ONCE = 4  # rows of a product
 _PATIENCE = 30  # rounds without progress after which there will be none: with 10, lanes in float32 gave up too early
+_ENTRIES = 3  # sweeps that only let columns enter, where the support is almost known: Newton steps move the others
 _STEPS = (32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports
 
 
@@ -134,8 +135,8 @@ def image(gram: Array, v: Array, index: Array, count: Array) -> Array:
     return lax.fori_loop(0, -(-count // _AT_ONCE), add, jnp.zeros_like(gram[0]))
 
 
-def sweep(block: Block, penalty: Strengths, w: Array, c: Array) -> tuple[Array, Array]:
-    """Minimise over each coefficient in turn.
+def sweep(block: Block, penalty: Strengths, w: Array, c: Array, idle: Any = False) -> tuple[Array, Array]:
+    """Minimise over each coefficient in turn; over those that are 0 alone, if `idle`.
 
     A scalar loop walks to the next coefficient that moves; only then is c updated with a row of G. The moves are
     collected in an array of their own: writing into w, which the scalar loop reads, would copy it at every move.
@@ -148,7 +149,7 @@ def sweep(block: Block, penalty: Strengths, w: Array, c: Array) -> tuple[Array, 
         def look(carry):
             j, _ = carry
             step = coordinate_step(c[j], w[j], block.diagonal[j], penalty.take(j))
-            return j + 1, jnp.where(step**2 * block.diagonal[j] > still, step, 0)
+            return j + 1, jnp.where((step**2 * block.diagonal[j] > still) & ~(idle & (w[j] != 0)), step, 0)
 
         start = (j, jnp.zeros((), w.dtype))
         j, step = lax.while_loop(lambda carry: (carry[0] < block.live) & (carry[1] == 0), look, start)
@@ -265,7 +266,10 @@ def settle(
         return jnp.max(jnp.where(block.diagonal > 0, jnp.abs(pull(c, w, penalty)), 0))
 
     def one_round(spot: Spot) -> tuple[Spot, Array]:
-        w, c = lax.cond(spot.narrowed, lambda w, c: (w, c), lambda w, c: sweep(block, penalty, w, c), spot.w, spot.c)
+        idle = jnp.array(near) & (spot.sweeps < _ENTRIES)
+        w, c = lax.cond(
+            spot.narrowed, lambda w, c: (w, c), lambda w, c: sweep(block, penalty, w, c, idle), spot.w, spot.c
+        )
         w, c, drift, narrowed = newton(block, penalty, ahead, w, c)
         error, value = off(w, c), objective(w, c)
         # a slow descent of the error counts: objective values differ by less than their rounding long before its end

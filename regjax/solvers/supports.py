@@ -125,7 +125,7 @@ class LossProblem(NamedTuple):
         columns = jnp.where(used[:, None], self.Z[index], 0)
         task = Task(columns.T, self.y, self.offset, self.weights, self.one, self.loss)
         point = jnp.concatenate([self.null[None], jnp.where(used, start, 0)])[:, None]
-        point, _, _ = refit(task, Zero(), point, lambda w: used[:, None] * w)
+        point, _, _ = refit(task, point, lambda w: used[:, None] * w)
         eta = task.predictor(point)
         bend = task.press(eta, jnp.ones_like(eta))[:, 0]
         total = jnp.sum(bend)

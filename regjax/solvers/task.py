@@ -96,23 +96,28 @@ def place(task: Task, point: Array, eta: Array | None = None) -> Place:
 
 
 def advance(
-    task: Task, penalty: Penalty, here: Place, direction: Array, predicted: Array, change: Array | None = None
+    task: Task, penalty: Penalty | None, here: Place, direction: Array, predicted: Array, change: Array | None = None
 ) -> Place:
     """point + t·direction, t the first of 1, ½, ¼, … whose objective falls by a part of what is predicted.
 
     `predicted` is the (negative) directional derivative, `change` the image of the direction, if it is known. Near the
     minimum, where the objective falls by less than its own rounding, the whole step is taken: that it is one to the
-    better, the certificate will tell. Where no step of these falls, the place stays what it is.
+    better, the certificate will tell. Where no step of these falls, the place stays what it is. A penalty that charges
+    the direction nothing may be None.
     """
+
+    def charged(point):
+        return 0.0 if penalty is None else penalty.value(point[1:])
+
     change = task.image(direction) if change is None else change
-    base = here.loss + penalty.value(here.point[1:])
+    base = here.loss + charged(here.point)
     slip = here.rounding + 64 * float(jnp.finfo(change.dtype).eps) * jnp.abs(base)
     slip = jnp.where(jnp.isfinite(slip), slip, 0)
 
     def halve(state):
         t = state[0] / 2
         loss = task.total(here.eta + t * change)
-        value = loss + penalty.value((here.point + t * direction)[1:])
+        value = loss + charged(here.point + t * direction)
         over = value - (base + 1e-4 * t * predicted + slip)
         over = jnp.where(jnp.isfinite(over), over, jnp.where(value < base, 0, jnp.finfo(value.dtype).max))
         return (t, loss), jnp.maximum(over, 0)
@@ -167,9 +172,11 @@ def free_step(task: Task, here: Place, free: Callable[[Array], Array]) -> tuple[
 
 
 def refit(
-    task: Task, penalty: Penalty, point: Array, free: Callable[[Array], Array], eta: Array | None = None
+    task: Task, point: Array, free: Callable[[Array], Array], eta: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Minimise the loss over the intercept and the directions that `free` projects onto, by Newton's method.
+
+    No penalty charges them.
 
     Returns:
         The point, the step that would come next (one that is not short tells that there is no minimum), and the
@@ -177,17 +184,13 @@ def refit(
     """
     start = place(task, point, eta)
     if task.loss.coupled:
-        return _refit_all(task, penalty, start, free)
+        return _refit_all(task, start, free)
     probe = jnp.sin(1 + jnp.arange(task.X.shape[1], dtype=point.dtype))[:, None]  # has a part along every direction
     nothing = jnp.all(free(jnp.broadcast_to(probe, point[1:].shape)) == 0)
-    return lax.cond(
-        nothing,
-        lambda: _refit_intercept(task, penalty, start),
-        lambda: _refit_all(task, penalty, start, free),
-    )
+    return lax.cond(nothing, lambda: _refit_intercept(task, start), lambda: _refit_all(task, start, free))
 
 
-def _refit_intercept(task: Task, penalty: Penalty, start: Place) -> tuple[Array, Array, Array]:
+def _refit_intercept(task: Task, start: Place) -> tuple[Array, Array, Array]:
     """`refit` over the intercept alone, without a pass over X."""
 
     def next_step(here):
@@ -202,7 +205,7 @@ def _refit_intercept(task: Task, penalty: Penalty, start: Place) -> tuple[Array,
     def step(state):
         here, move, slope = state
         change = jnp.broadcast_to(move, here.eta.shape)
-        here = advance(task, penalty, here, whole(move), jnp.vdot(slope, move), change)
+        here = advance(task, None, here, whole(move), jnp.vdot(slope, move), change)
         move, slope, _ = next_step(here)
         return (here, move, slope), jnp.max(jnp.abs(slope))
 
@@ -212,14 +215,12 @@ def _refit_intercept(task: Task, penalty: Penalty, start: Place) -> tuple[Array,
     return here.point, whole(move), here.eta
 
 
-def _refit_all(
-    task: Task, penalty: Penalty, start: Place, free: Callable[[Array], Array]
-) -> tuple[Array, Array, Array]:
+def _refit_all(task: Task, start: Place, free: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
     """`refit` over everything that is free, by conjugate gradients."""
 
     def step(state):
         here, direction, slope = state
-        here = advance(task, penalty, here, direction, jnp.vdot(slope, direction))
+        here = advance(task, None, here, direction, jnp.vdot(slope, direction))
         direction, slope = free_step(task, here, free)
         return (here, direction, slope), jnp.max(jnp.abs(slope))
 
@@ -235,7 +236,7 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     """The best point among those that the penalty does not charge (or in `free`)."""
     if free is None and isinstance(penalty, Zero):  # at whose minimum nothing is left to measure slopes in
         null = null_model(task, penalty, jnp.zeros_like)
-        point, direction, eta = refit(task, penalty, null.point, penalty.unpenalised, null.eta)
+        point, direction, eta = refit(task, null.point, penalty.unpenalised, null.eta)
         exists = null.exists & ~runs_away(task, eta, task.image(direction))
         return null._replace(point=point, eta=eta, exists=exists)
     free = penalty.unpenalised if free is None else free
@@ -245,7 +246,7 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     total = jnp.sum(weight, axis=0)
     mean = jnp.sum(weight * (start - task.offset), axis=0) / jnp.where(total > 0, total, 1)
     point = jnp.zeros((task.X.shape[1] + 1, start.shape[1]), task.X.dtype).at[0].set(task.one * mean)
-    point, direction, eta = refit(task, penalty, point, free, task.offset + task.one * point[0] + jnp.zeros_like(start))
+    point, direction, eta = refit(task, point, free, task.offset + task.one * point[0] + jnp.zeros_like(start))
     here = place(task, point, eta)
     _, slopes = working_point(task, here)
     deviance = here.loss - task.loss.least(task.y, task.weights)
@@ -331,7 +332,7 @@ def certify_and_pull(
     if not (dual and loss.has_dual and loss.convex and penalty.convex):
         off = distance(penalty, point, here, null.of_one)
         return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope), here
-    _, _, at = refit(task, penalty, point, penalty.unpenalised, eta)
+    _, _, at = refit(task, point, penalty.unpenalised, eta)
     there = lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
     off, image = distance(penalty, point, here, null.of_one), -there[1:]
     theta = loss.gradient(task.y, at)

@@ -202,7 +202,7 @@ def _solve(
         result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
         here, promised = result.state
         eta = _predictors(task, columns, here.point)  # steps have left their rounding in them
-        point, _, eta = refit(task, penalty, here.point, penalty.unpenalised, eta)  # so that a dual point is near
+        point, _, eta = refit(task, here.point, penalty.unpenalised, eta)  # so that a dual point is near
         here = place(task, point, eta)
         proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta, pull=pull_by_columns)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
