@@ -77,6 +77,8 @@ def k_folds(num_samples: int, num: int = 10, *, key: Any = None, repeats: int = 
 def stratified_folds(labels: Any, num: int = 10, *, key: Any = None) -> Splits:
     """Random folds in which every label has its share, up to one sample."""
     labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"labels has shape {labels.shape}: it takes one for each sample, (n,)")
     _check_number(num, len(labels))
     order = np.asarray(jax.random.permutation(_key(key), len(labels)))
     order = order[np.argsort(labels[order], kind="stable")]
@@ -88,8 +90,8 @@ def stratified_folds(labels: Any, num: int = 10, *, key: Any = None) -> Splits:
 def grouped_folds(groups: Any, num: int = 10) -> Splits:
     """Folds that keep the samples of a group together, as equal in size as that allows: the largest groups first."""
     names, member, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-    if not 2 <= num <= len(names):
-        raise ValueError(f"num must be from 2 to the number of groups, {len(names)}, got {num}")
+    if not is_number(num) or not 2 <= num <= len(names):
+        raise ValueError(f"num must be a whole number from 2 to the number of groups, {len(names)}, got {num}")
     filled, fold = np.zeros(num, int), np.zeros(len(names), int)
     for group in np.argsort(-sizes, kind="stable"):
         fold[group] = np.argmin(filled)
@@ -160,5 +162,7 @@ def _key(key: Any) -> Any:
 
 
 def _check_number(num: Any, num_samples: int) -> None:
-    if not 2 <= num <= num_samples:
-        raise ValueError(f"the number of folds must be from 2 to the number of samples, {num_samples}, got {num}")
+    if not is_number(num) or not 2 <= num <= num_samples:
+        raise ValueError(
+            f"the number of folds must be a whole number from 2 to the number of samples, {num_samples}, got {num}"
+        )

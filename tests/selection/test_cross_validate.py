@@ -260,6 +260,22 @@ def test_splits():
 
 @pytest.mark.once
 @pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: selection.k_folds(10, 2.5), "a whole number from 2 to the number of samples, 10, got 2.5"),
+        (lambda: selection.blocked_folds(10, 2.5), "a whole number from 2"),
+        (lambda: selection.time_folds(10, 2.5), "a whole number from 2"),
+        (lambda: selection.grouped_folds(np.arange(10), 2.5), "a whole number from 2 to the number of groups, 10"),
+        (lambda: selection.stratified_folds(np.eye(2)[np.arange(10) % 2], 2), r"labels has shape \(10, 2\)"),
+    ],
+)
+def test_bad_splits(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (dict(folds=1), "number of folds"),
