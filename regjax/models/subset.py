@@ -21,7 +21,7 @@ from regjax.models.prepare import check_offset
 from regjax.models.problem import center, check_samples, silence
 from regjax.penalties import Zero
 from regjax.solvers.exhaustive import MOST_COLUMNS, MOST_COLUMNS_OF_A_LOSS, exhaustive
-from regjax.solvers.greedy import iht, invert, omp, swaps
+from regjax.solvers.greedy import at_width, iht, invert, omp, swaps
 from regjax.solvers.newton import newton
 from regjax.solvers.supports import pose_loss, pose_squared
 from regjax.solvers.task import Task
@@ -167,7 +167,17 @@ def _selected(pose, solver: str, max_k: int, *, refit: bool):
         found = _BY_NAME[solver](problem, jnp.clip(ks, 0, max_k), max_k=len(places))
         if not refit:
             return found, (places < found.size[:, None]).astype(problem.dtype)
-        return found, lax.map(lambda lane: problem.fit(*lane).coef, (found.index, places < found.size[:, None]))
+
+        def fitted(lane):
+            index, size = lane
+
+            def on_first(width):
+                coef = problem.fit(index[:width], places[:width] < size).coef
+                return jnp.zeros(len(places), problem.dtype).at[:width].set(coef)
+
+            return at_width(on_first, size, len(places))
+
+        return found, lax.map(fitted, (found.index, found.size))
 
     @sees_lanes
     def over_lanes(data, k):

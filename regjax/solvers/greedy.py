@@ -4,6 +4,7 @@ A support is a fixed number of places of which the first m hold columns. What a 
 `Problem` (see `supports.py`), which is least squares or any other loss: the searches are the same.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -64,7 +65,7 @@ class Problem(Protocol):
         ...
 
     def view(self, memory: Any, index: Array, used: Array) -> tuple[Any, "View"]:
-        """The memory and what it takes to compare moves."""
+        """The memory and what it takes to compare moves; `used` are the first places."""
         ...
 
 
@@ -87,11 +88,12 @@ def least_pivot(dtype) -> float:
     return float(jnp.finfo(dtype).eps) ** 0.5
 
 
-def invert(gram: Array, used: Array) -> Array:
+def invert(gram: Array, used: Array, count: Any = None) -> Array:
     """The inverse of a positive semidefinite matrix (K, K) over the places in `used`, elsewhere 0.
 
     Gauss–Jordan elimination in the given order: a place whose pivot is zero to working precision depends on those
-    before it, and counts as not used.
+    before it, and counts as not used. Where only the first `count` places can be used, the others take no time (and
+    there is no derivative in reverse mode).
 
     References:
         Goodnight, A tutorial on the SWEEP operator, The American Statistician 33 (1979).
@@ -108,7 +110,8 @@ def invert(gram: Array, used: Array) -> Array:
         swept = jnp.where((places == j)[:, None], row, jnp.where(places == j, 0, matrix) - jnp.outer(column, row))
         return jnp.where(sound, swept, matrix), kept.at[j].set(sound)
 
-    matrix, kept = lax.fori_loop(0, len(gram), eliminate, (gram, jnp.zeros_like(used)))
+    count = len(gram) if count is None else count
+    matrix, kept = lax.fori_loop(0, count, eliminate, (gram, jnp.zeros_like(used)))
     return jnp.where(kept[:, None] & kept, matrix, 0)
 
 
@@ -122,6 +125,13 @@ class _Moves(NamedTuple):
     out: Array
     into: Array
     better: Array
+
+
+def at_width(fun: Callable[[int], Any], size: Array, places: int) -> Any:
+    """`fun(width)` for the least width, among the quarters of `places`, that holds a support of this size."""
+    widths = sorted({-(-places * part // 4) for part in (1, 2, 3, 4)}) if places > 16 else [places]
+    enough = jnp.int32(0) + sum((size > width).astype(jnp.int32) for width in widths[:-1])
+    return lax.switch(enough, [partial(fun, width) for width in widths])
 
 
 def _first(width: int, view: View, index: Array, used: Array) -> tuple[View, Array, Array]:
@@ -207,7 +217,6 @@ def _search(problem: Problem, reach: int, *, exchange: bool) -> _State:
     eps = float(jnp.finfo(problem.dtype).eps)
     slip = 32 * eps
     places, sizes = jnp.arange(reach), jnp.arange(reach + 1)
-    widths = sorted({-(-reach * part // 4) for part in (1, 2, 3, 4)}) if reach > 16 else [reach]
 
     def pick(condition, a, b):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)
@@ -217,8 +226,7 @@ def _search(problem: Problem, reach: int, *, exchange: bool) -> _State:
         used = places < m
         memory, view = problem.view(s.memory, s.index, used)
         loss = view.fit.loss
-        enough = jnp.int32(0) + sum((m > width).astype(jnp.int32) for width in widths[:-1])
-        moves = lax.switch(enough, [partial(_moves, *_first(w, view, s.index, used), not exchange) for w in widths])
+        moves = at_width(lambda width: _moves(*_first(width, view, s.index, used), not exchange), m, reach)
         add = jnp.where(moves.gain > 4 * eps, moves.add, -1)
         here = _Known(loss, s.index, add, loss - moves.gain, moves.drop, loss + moves.cost)
         worse = ~(loss < s.held.loss - slip)  # a model that is not exact can mislead

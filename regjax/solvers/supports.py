@@ -85,7 +85,7 @@ class SquaredProblem(NamedTuple):
         rows = lax.while_loop(lambda rows: jnp.any(missing(rows)), compute, memory)
         known = jnp.where(used[:, None], rows.values[rows.place[index]], 0)
         target = jnp.where(used, self.moment[index], 0)
-        inverse = invert(jnp.where(used, known[:, index], 0), used)
+        inverse = invert(jnp.where(used, known[:, index], 0), used, jnp.sum(used))
         w = inverse @ target
         fit = Fit(self.y @ self.y - w @ target, w, self.moment - w @ known, self.length)
         return rows, View(fit, known, inverse)
@@ -154,7 +154,7 @@ class LossProblem(NamedTuple):
         rows = jnp.where(used[:, None], rows, 0)
         seen = jnp.where(used, index, len(self.Z))
         memory = jnp.zeros_like(memory).at[seen].set(fit.coef * jnp.sqrt(2 * self.deviance), mode="drop")
-        return memory, View(fit, rows, invert(jnp.where(used, rows[:, index], 0), used))
+        return memory, View(fit, rows, invert(jnp.where(used, rows[:, index], 0), used, jnp.sum(used)))
 
 
 def pose_loss(task: Task) -> LossProblem:
@@ -169,5 +169,5 @@ def pose_loss(task: Task) -> LossProblem:
 
 def pose_squared(columns: Array, y: Array) -> SquaredProblem:
     """The problem of centred columns (n, p) of length 1 or 0 and a centred target (n,) of length 1 or 0."""
-    length = jnp.einsum("ij,ij->j", columns, columns)
-    return SquaredProblem(columns.T, y, y @ columns, jnp.round(length))
+    Z = lax.optimization_barrier(columns.T)  # in memory of its own, and nothing else made of the columns
+    return SquaredProblem(Z, y, Z @ y, jnp.round(jnp.einsum("ji,ji->j", Z, Z)))
