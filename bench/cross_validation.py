@@ -96,7 +96,8 @@ CASES = {
                          for s in tried((0.499e-4, 0.499e-5), model="lasso", precompute=kind)],
     }),
     "ridge": Case(Squared(), L2, ridge_gap, {
-        "glmnet": tried(peers.ladder(7, 13, per_decade=0.5), model="ridge", type="naive"),
+        "glmnet": [s for kind in ("covariance", "naive")
+                   for s in tried(peers.ladder(7, 13, per_decade=0.5), model="ridge", type=kind)],
         "himalaya": [{"model": "ridge"}],
         "scikit-learn": [{"model": "ridge"}],
     }),
