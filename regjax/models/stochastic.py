@@ -75,7 +75,8 @@ def sgd(
             smoothness of batches; of a stream that is read only once, as its first batch tells. With an optimizer and
             a penalty that is not quadratic: the step of the gradient mapping that the optimizer is given in place of
             a gradient, 1/𝓛 by default.
-        optimizer: an optax transformation, its learning rate included; proximal steps if None.
+        optimizer: an optax transformation, its learning rate included; proximal steps if None. One that searches
+            along lines, as `optax.lbfgs`, is for quadratic penalties, and for `batch_size` n.
         batch_size: samples per step; all of them if there are fewer.
         num_epochs: passes over the samples; 100 if None, and 1 for a stream.
         key: of `jax.random`; `jax.random.key(0)` if None.
@@ -85,8 +86,8 @@ def sgd(
         intercept: whether b, unpenalised, is fitted (without `apply`).
         apply: (params, X) to predictors of the shape of y; a linear model if None.
         init: parameters to start from: like `params.coef` (0 if None), or with `apply` any pytree of arrays.
-        holdout: samples (X, y) or (X, y, weights) on which every epoch is measured. The best parameters are returned,
-            and the run ends when there have been no better ones for `patience` epochs.
+        holdout: samples (X, y), (X, y, weights) or (X, y, weights, offset) on which every epoch is measured. The best
+            parameters are returned, and the run ends when there have been no better ones for `patience` epochs.
         patience: see `holdout`.
         total: Σv of a stream. If None it is counted, in a pass of its own over a stream that can be read again.
         progress: whether a line on stderr tells how far a run is. Silent inside `jit` and `vmap`.
@@ -134,7 +135,7 @@ def sgd(
     samples, dtype = data.samples, data.rows.y.dtype
     given = Given(
         data.rows,
-        model.check_holdout(loss, holdout, data),
+        model.check_holdout(loss, holdout, data, offset is not None),
         first_params(model, init, data),
         data.loss,
         check_penalty(penalty, samples.structure, data.trailing if model.linear else (), dtype),

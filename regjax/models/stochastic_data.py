@@ -62,12 +62,14 @@ class Model(NamedTuple):
         v = jnp.ones(n, dtype) if samples.weights is None else samples.weights
         return Checked(Rows(X, samples.Y, shift, v), checked, samples)
 
-    def check_holdout(self, loss: Loss, holdout: Any, like: Checked) -> Rows | None:
-        """Check held-out samples against those of the fit."""
+    def check_holdout(self, loss: Loss, holdout: Any, like: Checked, shifted: bool = False) -> Rows | None:
+        """Check held-out samples against those of the fit; they have an offset if those have, which are `shifted`."""
         if holdout is None:
             return None
-        if not isinstance(holdout, tuple) or len(holdout) not in (2, 3):
-            raise ValueError("holdout takes samples (X, y) or (X, y, weights)")
+        if not isinstance(holdout, tuple) or len(holdout) not in (2, 3, 4):
+            raise ValueError("holdout takes samples (X, y), (X, y, weights) or (X, y, weights, offset)")
+        if shifted and (len(holdout) < 4 or holdout[3] is None):
+            raise ValueError("holdout takes (X, y, weights, offset) where the samples of the fit have an offset")
         try:
             found = self.check(loss, *holdout)
         except ValueError as error:
@@ -106,12 +108,12 @@ def first_params(model: Model, init: Any, data: Checked) -> Any:
 
 def check_alike(name: str, found: Checked, like: Checked) -> None:
     """Raise unless the samples have the columns and targets of others."""
-    for what, a, b in (
-        ("columns of X", found.samples.structure, like.samples.structure),
-        ("targets", found.trailing, like.trailing),
-    ):
-        if a != b:
-            raise ValueError(f"{name} has other {what} than the samples of the fit: {a} and {b}")
+    one, other = found.samples.structure, like.samples.structure
+    if one != other:
+        what = (one.shapes, other.shapes) if one.treedef == other.treedef else (one.treedef, other.treedef)
+        raise ValueError(f"{name} has other columns of X than the samples of the fit: {what[0]} and {what[1]}")
+    if found.trailing != like.trailing:
+        raise ValueError(f"{name} has other targets than the samples of the fit: {found.trailing} and {like.trailing}")
 
 
 def _check_any(params: Any, X: Any, y: Any, weights: Any, loss: Loss) -> tuple[Any, Samples]:

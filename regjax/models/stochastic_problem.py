@@ -113,9 +113,12 @@ def first_step(rule: Rule, step: Array | None, count: Array, dtype: Any) -> Arra
 
 
 def _valid(given: Given, goal: Goal) -> Array:
-    v = given.samples.weights
-    good = jnp.all(v >= 0) & jnp.any(v > 0) & is_valid(given.penalty) & (given.tol >= 0)
-    return good & (goal.step > 0) & jnp.all(accepted(given.loss, given.samples.y, v))
+    good = is_valid(given.penalty) & (given.tol >= 0) & (goal.step > 0)
+    for rows in (given.samples, given.held_out):
+        if rows is not None:
+            v = rows.weights
+            good &= jnp.all(v >= 0) & jnp.any(v > 0) & jnp.all(accepted(given.loss, rows.y, v))
+    return good
 
 
 def status_of(valid: Array, params: Any, objective: Array, error: Array, tol: Array) -> Array:

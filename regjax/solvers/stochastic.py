@@ -159,9 +159,14 @@ def advance(rule: Rule, goal: Goal, state: State, rows: Rows) -> State:
     form, penalty = rule.form, goal.penalty
     weight = jnp.sum(rows.weights)
     some = weight > 0
-    slope = gradient(form, goal.loss, params, rows)
-    slope = jax.tree.map(lambda g: goal.total / jnp.where(some, weight, 1) * g, slope)
+    scale = goal.total / jnp.where(some, weight, 1)
+    slope = jax.tree.map(lambda g: scale * g, gradient(form, goal.loss, params, rows))
     importance = jnp.where(some, weight, goal.share) / goal.share
+
+    def value(params):
+        """What the optimizer lowers, on the batch."""
+        return importance * (scale * total_loss(form, goal.loss, params, rows) + penalty.value(form.split(params)))
+
     if rule.optimizer is None:
         params = proximal_step(form, penalty, params, slope, importance * rate(rule, goal, count))
     else:
@@ -171,7 +176,13 @@ def advance(rule: Rule, goal: Goal, state: State, rows: Rows) -> State:
         else:
             near = proximal_step(form, penalty, params, slope, importance * goal.step)
             slope = jax.tree.map(lambda a, b: (a - b) / goal.step, params, near)
-        updates, memory = rule.optimizer.update(slope, memory, params)
+        asked = {"value": value(params)}  # some transformations look at it
+        if is_quadratic(penalty):
+            asked |= {"grad": slope, "value_fn": value}
+        try:
+            updates, memory = optax.with_extra_args_support(rule.optimizer).update(slope, memory, params, **asked)
+        except TypeError as error:
+            raise ValueError(f"optimizer takes more than gradients and values of the objective: {error}") from error
         params = optax.apply_updates(params, updates)
     tail = jnp.maximum(count + 1 - goal.num_steps // 2, 1)
     mean = jax.tree.map(lambda m, a: m + (a - m) / tail.astype(a.dtype), mean, params)

@@ -40,6 +40,34 @@ def relative_error(found, expected):
 # known solutions
 
 
+def test_an_offset_counts_in_held_out_samples():
+    shift = -3 * X[:, 0]
+    numerics = {"step": 1e-3, "batch_size": 8, "num_epochs": 40, "patience": 40}
+    plain = regjax.sgd(X, y, Squared(), L2(0.1), holdout=(X, y), **numerics)
+    shifted = regjax.sgd(
+        X, y + shift, Squared(), L2(0.1), offset=shift, holdout=(X, y + shift, None, shift), **numerics
+    )
+    assert_close(shifted.history.held_out, plain.history.held_out)
+    assert_close(shifted.params.coef, plain.params.coef)
+
+
+@pytest.mark.parametrize("bad", [jnp.nan, 2.0])
+def test_held_out_targets_out_of_range_inside_jit_are_invalid(bad):
+    binary = (y > 0.5).astype(X.dtype)
+
+    def fit(held_out):
+        return regjax.sgd(X, binary, Logistic(), L2(1.0), num_epochs=3, holdout=(X, held_out))
+
+    assert jax.jit(fit)(binary).status != Status.INVALID
+    assert jax.jit(fit)(binary.at[0].set(bad)).status == Status.INVALID
+
+
+def test_optimizers_that_search_along_lines():
+    found = regjax.sgd(X, y, Squared(), L2(2.0), optimizer=optax.lbfgs(), batch_size=len(X), num_epochs=30)
+    assert_close(found.params.coef, regjax.ridge(X, y, 2.0).params.coef, f64=1e-6)
+    assert found.converged
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("average", [False, True])
 def test_ridge_is_reached_to_a_thousandth(average):
@@ -487,6 +515,11 @@ once = {"apply": network, "init": {"first": jnp.ones((4, 2)), "shift": jnp.ones(
         (lambda: regjax.sgd(X, y, SQUARED, Zero(), offset=jnp.ones(4)), r"offset has shape \(4,\)"),
         (lambda: regjax.sgd(X, y, SQUARED, Zero(), init=jnp.ones(2)), r"init has a leaf of shape \(2,\)"),
         (lambda: regjax.sgd(X, y, SQUARED, Zero(), holdout=X), r"holdout takes samples \(X, y\)"),
+        (lambda: regjax.sgd(X, y, SQUARED, Zero(), offset=y, holdout=(X, y)), "holdout takes .* offset"),
+        (
+            lambda: regjax.sgd(X, y, SQUARED, L1(1.0), optimizer=optax.lbfgs()),
+            "optimizer takes more than gradients and values",
+        ),
         (lambda: regjax.sgd(X, y, SQUARED, Zero(), holdout=(X, y[:3])), "holdout: y has 3 samples, but X has 60"),
         (lambda: regjax.sgd(X, y, SQUARED, Zero(), holdout=(X[:, :2], y)), "holdout has other columns of X"),
         (lambda: regjax.sgd(X, y, SQUARED, Zero(), holdout=(X, X[:, :2])), "holdout has other targets"),
