@@ -115,6 +115,7 @@ def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solv
         outcome = outcome._replace(coef=task.loss.visible(outcome.coef))
     if task.loss.smooth:
         point = implicit_solution(optimality, solve_on_manifold, outcome.coef, (task, penalty), None)
+        point = task.loss.visible(point) if isinstance(penalty, Zero) else point  # and of its derivative
     elif is_program(penalty):
         again = vertex(quantile_program(task, penalty), outcome.coef.ravel())
         point = with_derivative_of(outcome.coef, again.reshape(outcome.coef.shape))

@@ -504,3 +504,17 @@ def test_a_null_model_that_does_not_settle_says_nothing_of_a_loss_that_is_not_co
     y = X.sum(axis=1) + np.random.default_rng(1).normal(size=60)
     fit = regjax.fit(X, y, losses.Bisquare(2.0), Zero())
     assert fit.status == Status.CONVERGED
+
+
+@pytest.mark.x64
+def test_derivatives_of_free_classes_sum_to_zero_as_the_coefficients_do():
+    rng = np.random.default_rng(5)
+    Z, classes, v, d = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), rng.uniform(0.5, 2, 30), rng.normal(size=30)
+
+    def coef(v):
+        return regjax.multinomial_regression(Z, classes, num_classes=3, weights=v).params.coef
+
+    _, slope = jax.jvp(coef, (jnp.asarray(v),), (jnp.asarray(d),))
+    h = 1e-5
+    np.testing.assert_allclose(slope, (coef(v + h * d) - coef(v - h * d)) / (2 * h), atol=1e-6)
+    np.testing.assert_allclose(slope.sum(axis=-1), 0, atol=1e-12)
