@@ -321,10 +321,11 @@ def certify_and_pull(
     dual: bool = True,
     eta: Array | None = None,
     pull: Callable[[Array], Array] | None = None,
+    refitted: bool = False,
 ) -> tuple[Certificate, Array]:
     """`certify_point`, and the gradient of the loss (p + 1, t) at the point, which it takes.
 
-    `pull` does what that of the task does, if there is a faster way.
+    `pull` does what that of the task does, if there is a faster way. A point that comes from `refit` is `refitted`.
     """
     loss, pull = task.loss, task.pull if pull is None else pull
     eta = task.predictor(point) if eta is None else eta
@@ -332,8 +333,8 @@ def certify_and_pull(
     if not (dual and loss.has_dual and loss.convex and penalty.convex):
         off = distance(penalty, point, here, null.of_one)
         return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope), here
-    _, _, at = refit(task, point, penalty.unpenalised, eta)
-    there = lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
+    at = eta if refitted else refit(task, point, penalty.unpenalised, eta)[2]
+    there = here if refitted else lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
     off, image = distance(penalty, point, here, null.of_one), -there[1:]
     theta = loss.gradient(task.y, at)
     gap = least_gap(

@@ -43,6 +43,7 @@ _NEAR = 0.95  # of its bound, from which on a correlation may reach it in this s
 _SOON = 0.8  # and in one of the next: a batch of columns costs no more than one
 _EXACT = 0.01  # part of what a step corrects that it may leave: the next has a better model to correct it with
 _TILE = 16  # columns of one product: their copy stays in cache
+_ROUGH = 1e6  # roundings to which a tolerance is blind to those of some steps
 _FAR = 0.1  # relative gap from which on a point is no start for others
 _SMALL = 8_000_000  # entries, of which the first of these numbers of columns, or all, are multiplied at once,
 _FIRST = (64, 128, 256)  # whichever is enough
@@ -118,7 +119,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         w = jnp.where(jnp.isinf(strengths.l1), 0, strengths.clip(start[1:, 0]))
         point = start.at[1:, 0].set(w)
         here = place(task, point, _predictors(task, columns, point))
-        cold = place(task, null.point, null.eta)
+        cold = here._replace(point=null.point, eta=null.eta, loss=task.total(null.eta))
         worse = here.loss + penalty.value(here.point[1:]) > cold.loss + penalty.value(cold.point[1:])
         far = worse & loss.convex | ~jnp.isfinite(here.loss)  # a start from which Newton's method may not find back
         here = jax.tree.map(lambda a, b: jnp.where(far, a, b), cold, here)
@@ -201,10 +202,11 @@ def _solve(
         ahead = (here, jnp.array(jnp.inf, unit.dtype))
         result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
         here, promised = result.state
-        eta = _predictors(task, columns, here.point)  # steps have left their rounding in them
+        # steps leave their rounding in the predictors, which only a tight tolerance sees
+        eta = lax.cond(tol < _ROUGH * eps, lambda: _predictors(task, columns, here.point), lambda: here.eta)
         point, _, eta = refit(task, here.point, penalty.unpenalised, eta)  # so that a dual point is near
-        here = place(task, point, eta)
-        proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta, pull=pull_by_columns)
+        here = here._replace(point=point, eta=eta, loss=task.total(eta))
+        proof, pull = certify_and_pull(task, penalty, null, point, eta=eta, pull=pull_by_columns, refitted=True)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
         hessian = hessian._replace(serves=complete & jnp.isfinite(result.error))
         return (here, pull, proof), hessian, jnp.maximum(proof.error, promised)
