@@ -193,21 +193,20 @@ def _squared(X, Y, weights, k, *, intercept, solver, max_k):
     size = jnp.sqrt(data.size)
     scale = jnp.where(data.empty | (size == 0), 0, 1 / jnp.where(size > 0, size, 1))
     select = _selected(pose_squared, solver, max_k, refit=True)
-    columns = data.scaled_x * scale
+    columns, unit = data.scaled_x * scale, (scale > 0).astype(X.dtype)
 
     def one(y):
         length = jnp.sqrt(jnp.sum(v * y**2))
         target = data.root * y / jnp.where(length > 0, length, 1)
-        found, w = select((columns, target), k)
+        found, w = select((columns, unit, target), k)
         used = w != 0
-        some = jnp.where(used, data.X[:, found.index], 0)
-        theta = (some, y, v)
+        theta = (jnp.where(used, data.X[:, found.index], 0), y, v)
         start = lax.stop_gradient(w * length * scale[found.index])
         w = implicit_solution(_normal_equations, _solve_on_support, start, theta, used)
-        r = y - some @ w
-        slope = jnp.max(jnp.abs((v * r) @ some) * jnp.where(used, scale[found.index], 0))
-        residual = relative(slope, jnp.max(jnp.abs((v * y) @ data.X) * scale))
         coef = jnp.zeros(X.shape[1], X.dtype).at[found.index].add(w)
+        r = y - data.X @ coef  # the columns themselves would be one copy for every k
+        slope = jnp.max(jnp.abs(((v * r) @ data.X) * jnp.where(coef != 0, scale, 0)))
+        residual = relative(slope, jnp.max(jnp.abs((v * y) @ data.X) * scale))
         objective = squares(data, r[:, None])[0] / 2
         return coef, objective, lax.stop_gradient(residual), found.num_iter, found.status
 

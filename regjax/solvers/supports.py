@@ -10,19 +10,49 @@ from regjax.penalties import Zero
 from regjax.solvers.greedy import Fit, View, invert
 from regjax.solvers.task import Task, null_model, refit
 
+_FETCH = 16  # columns whose products with all are computed at once: one pass over the data serves them
+
 
 class Rows(NamedTuple):
     """Products of some columns with all columns, computed when they are first needed.
 
     Attributes:
         values: (C, p). place: (p,), the row of a column, −1 if it has none. owner: (C,), the column of a row.
-        count: how many were computed.
+        age: (C,), how many were computed before it.
+        pull: (p,), the slopes at the last support, which say what may be needed next.
     """
 
     values: Array
     place: Array
     owner: Array
-    count: Array
+    age: Array
+    pull: Array
+
+    def missing(self, index: Array, used: Array) -> Array:
+        """Which of the columns `index` (K,) in the places `used` have no row."""
+        return used & (self.place[index] < 0)
+
+    def with_columns(self, Z: Array, index: Array, used: Array) -> "Rows":
+        """With the rows of these columns, or as many of them as one pass gives, and of others that may come.
+
+        The oldest rows make room, but for those that are needed.
+        """
+        capacity, p = self.values.shape
+        needed = jnp.zeros(p + 1, bool).at[index].max(used)  # the last is that of rows without an owner
+        rank = jnp.where(self.place < 0, jnp.where(needed[:p], jnp.inf, jnp.abs(self.pull)), -1)
+        worth, new = lax.top_k(rank, min(_FETCH, capacity))
+        age = jnp.where(needed[self.owner], jnp.iinfo(jnp.int32).max, self.age)
+        row = lax.top_k(-age, len(new))[1]
+        row = jnp.where((worth >= 0) & ~needed[self.owner[row]], row, capacity)  # beyond the last: left as it is
+
+        def put(a, b):
+            return a.at[row].set(b, mode="drop")
+
+        leaving = jnp.where(row < capacity, self.owner[jnp.minimum(row, capacity - 1)], p)
+        coming = jnp.where(row < capacity, new, p)
+        place = self.place.at[leaving].set(-1, mode="drop").at[coming].set(row.astype(jnp.int32), mode="drop")
+        youngest = jnp.max(self.age) + 1
+        return Rows(put(self.values, Z[new] @ Z.T), place, put(self.owner, new), put(self.age, youngest), self.pull)
 
 
 class SquaredProblem(NamedTuple):
@@ -62,33 +92,22 @@ class SquaredProblem(NamedTuple):
     def memory(self, places: int) -> Rows:
         """No products are known."""
         p = len(self.Z)
-        capacity = min(p, 4 * places)
+        capacity = min(p, 4 * places + _FETCH)
         values = jnp.zeros((capacity, p), self.Z.dtype)
-        return Rows(values, jnp.full(p, -1, jnp.int32), jnp.full(capacity, p, jnp.int32), jnp.int32(0))
+        nobody = jnp.full(capacity, p, jnp.int32)
+        return Rows(values, jnp.full(p, -1, jnp.int32), nobody, jnp.zeros_like(nobody), self.moment)
 
     def view(self, memory: Rows, index: Array, used: Array) -> tuple[Rows, View]:
         """From products alone, without another pass over the data where they are known."""
-
-        def missing(rows):
-            return used & (rows.place[index] < 0)
-
-        def compute(rows):
-            new = index[jnp.argmax(missing(rows))]
-            needed = jnp.zeros(len(self.Z) + 1, bool).at[index].max(used)  # the last is that of rows without an owner
-            turn = (jnp.arange(len(rows.owner)) - rows.count) % len(rows.owner)  # the oldest first
-            row = jnp.argmin(jnp.where(needed[rows.owner], len(rows.owner), turn))
-            place = rows.place.at[rows.owner[row]].set(-1, mode="drop").at[new].set(row.astype(jnp.int32))
-            return Rows(
-                rows.values.at[row].set(self.Z @ self.Z[new]), place, rows.owner.at[row].set(new), rows.count + 1
-            )  # fmt: skip
-
-        rows = lax.while_loop(lambda rows: jnp.any(missing(rows)), compute, memory)
+        rows = lax.while_loop(
+            lambda rows: jnp.any(rows.missing(index, used)), lambda rows: rows.with_columns(self.Z, index, used), memory
+        )  # fmt: skip
         known = jnp.where(used[:, None], rows.values[rows.place[index]], 0)
         target = jnp.where(used, self.moment[index], 0)
         inverse = invert(jnp.where(used, known[:, index], 0), used, jnp.sum(used))
         w = inverse @ target
         fit = Fit(self.y @ self.y - w @ target, w, self.moment - w @ known, self.length)
-        return rows, View(fit, known, inverse)
+        return rows._replace(pull=fit.pull), View(fit, known, inverse)
 
 
 class LossProblem(NamedTuple):
@@ -167,7 +186,7 @@ def pose_loss(task: Task) -> LossProblem:
     )  # fmt: skip
 
 
-def pose_squared(columns: Array, y: Array) -> SquaredProblem:
-    """The problem of centred columns (n, p) of length 1 or 0 and a centred target (n,) of length 1 or 0."""
+def pose_squared(columns: Array, length: Array, y: Array) -> SquaredProblem:
+    """The problem of centred columns (n, p), their `length` of 1 or 0, and a centred target (n,) of length 1 or 0."""
     Z = lax.optimization_barrier(columns.T)  # in memory of its own, and nothing else made of the columns
-    return SquaredProblem(Z, y, Z @ y, jnp.round(jnp.einsum("ji,ji->j", Z, Z)))
+    return SquaredProblem(Z, y, Z @ y, length)
