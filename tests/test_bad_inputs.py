@@ -293,7 +293,7 @@ def test_inside_jit_the_lane_gets_its_status():
         regjax.check(lanes)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["ols", "ridge", "tikhonov", "ridge_ball", "gradient_descent"])
 def test_constant_and_zero_columns_have_coefficient_zero(name):
     constant = X.at[:, 1].set(7.3)
@@ -302,7 +302,7 @@ def test_constant_and_zero_columns_have_coefficient_zero(name):
     assert float(FITS[name](zero, y, intercept=False).params.coef[1]) == 0.0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["huber", "robust"])
 def test_a_constant_column_is_left_to_the_intercept(name):
@@ -464,7 +464,7 @@ def test_degenerate_targets_and_samples():
         assert bool(nothing.converged)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["lasso", "group_lasso", "nonnegative_least_squares", "lasso_ball"])
 def test_degenerate_data_of_sparse_models(name):
@@ -484,7 +484,7 @@ def test_degenerate_data_of_sparse_models(name):
     assert float(huge.residual) <= 1e-10
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["lasso", "group_lasso", "lasso_ball", "best_subset"])
 def test_a_failing_lane_leaves_the_others_alone(name):
@@ -539,7 +539,7 @@ def test_least_squares_on_a_support_is_not_called_rank_deficient():
     assert int(sparse.status) == Status.CONVERGED
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.once
 @every_fit
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float16"])
@@ -644,7 +644,7 @@ KERNEL_FITS = {  # X, y to a status and predictions at X
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", KERNEL_FITS)
 def test_degenerate_data_of_kernel_models(name):
     fit = jax.jit(KERNEL_FITS[name])

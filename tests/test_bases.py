@@ -25,7 +25,7 @@ BASES = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.once
 @pytest.mark.parametrize("name", BASES)
 def test_every_basis_is_a_pytree_with_a_design_and_a_penalty(name):
@@ -45,7 +45,7 @@ def test_every_basis_is_a_pytree_with_a_design_and_a_penalty(name):
     assert float(jnp.abs(fit.params(design) - jnp.sin(6 * x)).max()) < 0.2
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @pytest.mark.parametrize(("degree", "order"), [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3), (5, 2)])
 def test_bspline_equals_scipy(degree, order):
@@ -145,7 +145,7 @@ SPECTRAL = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @pytest.mark.parametrize("name", SPECTRAL)
 def test_random_features_have_the_kernel_as_their_mean(name):

@@ -75,7 +75,7 @@ def test_points_far_from_the_origin_keep_their_digits():
     assert_close(line(1e6 + jnp.array([0.0, 30.5, 59.0])), jnp.array([0.0, 30.5, 59.0]), f32=1e-5, f64=1e-7)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("kernel", "noise"), [(regjax.kernels.RBF(1.0), 1e-4), (regjax.kernels.Matern32(1.0), 0.0)])
 def test_samples_of_a_process_that_knows_almost_everything_are_its_mean(kernel, noise):
     x = jnp.linspace(0, 6, 40)
@@ -183,7 +183,7 @@ def test_tested_samples_without_weight_are_refused():
                        weights=(np.arange(12) >= 2).astype(float))  # fmt: skip
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("penalty", "bad"),
@@ -216,7 +216,7 @@ def _one_sided(x, z):
     return jnp.maximum(0, 1 + x - z)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize(
     "fit",
@@ -281,7 +281,7 @@ def test_a_weightless_sample_that_is_not_a_number_leaves_derivatives_finite():
     assert_close(jax.grad(error)(1.0, x, target, v), alone, f32=1e-3)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.once
 @pytest.mark.parametrize(
     "penalty",
@@ -312,7 +312,7 @@ def test_squares_of_the_target_that_underflow_are_flagged():
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize("how", [{"lower": 0.0}, {"penalty": NonNegative()}], ids=["limits", "penalty"])
 def test_separation_within_one_sided_limits_is_named(how):

@@ -93,7 +93,7 @@ def classes_in(value):
     return names.union(*(classes_in(child) for child in children if child is not value))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @pytest.mark.parametrize("name", MODELS)
 def test_models_come_back_equal(name, tmp_path):

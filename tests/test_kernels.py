@@ -58,7 +58,7 @@ STATIONARY = {
 every = pytest.mark.parametrize("name", KERNELS)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @every
 def test_matrix_diagonal_and_symmetry(name):
     kernel = KERNELS[name]
@@ -92,7 +92,7 @@ def test_the_ramp_is_no_kernel():
     assert not bool(is_positive_definite(symmetric, x))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "columns", "shift"),
     [(name, 1, 1e6) for name in (*STATIONARY, "Periodic")]
@@ -129,7 +129,7 @@ def flat_gradient(function, tree):
     return jax.tree.leaves(jax.jit(jax.grad(function))(tree))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @every
 def test_hyperparameter_derivatives(name):
@@ -176,7 +176,7 @@ def test_hyperparameter_derivatives_far_from_the_origin(columns):
     assert_close(jax.jacfwd(total)(kernel.scale, shift), exact, f64=1e-8, f32=2e-3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "columns"), [(name, 3) for name in (*STATIONARY, "Periodic")] + [("RBF", 40), ("Exponential", 40)]
 )
@@ -207,7 +207,7 @@ def test_second_derivative_where_points_are_equal(kernel, curvature):
     assert_close(mixed, curvature * jnp.eye(3), f64=1e-12, f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize(
     ("name", "columns"),
@@ -304,7 +304,7 @@ def test_a_map_with_parameters_has_their_gradient():
     assert_close(by_kernel, by_hand, f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @every
 def test_pytree_points_equal_the_ravelled_matrix(name):

@@ -48,7 +48,7 @@ def grid(name):
     return loss, jnp.asarray(y.ravel()), jnp.asarray(eta.ravel())
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @every
 def test_derivatives_equal_autodiff(name):
     loss, y, eta = grid(name)
@@ -58,7 +58,7 @@ def test_derivatives_equal_autodiff(name):
     assert_close(loss.curvature(y, eta), bend, f64=1e-11, f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @every
 def test_the_working_weight_is_a_curvature(name):
@@ -81,7 +81,7 @@ def test_convexity_is_as_declared(name):
     assert lowest >= -1e-6 if loss.convex else lowest < 0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @every
 def test_conjugate_equals_its_definition(name):
@@ -99,7 +99,7 @@ def test_conjugate_equals_its_definition(name):
     assert float(jnp.min(rest)) >= -tolerance(1e-12, 1e-5) * scale
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @every
 def test_deviance_is_twice_the_distance_to_the_best_value(name):
@@ -114,7 +114,7 @@ def test_deviance_is_twice_the_distance_to_the_best_value(name):
     assert_close(loss.deviance(y, eta), jnp.maximum(expected, 0), f64=1e-12, f32=1e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @every
 def test_finite_at_extremes_in_float32(name):
     loss, y, eta = LOSSES[name]
@@ -126,7 +126,7 @@ def test_finite_at_extremes_in_float32(name):
     assert not bool(jnp.any(jnp.isnan(loss.value(y, eta))))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @every
 def test_relative_precision_in_the_tails(name):
@@ -138,7 +138,7 @@ def test_relative_precision_in_the_tails(name):
     assert float(jnp.max(jnp.abs(single - double) / jnp.maximum(size, 1e-6))) < 2e-2
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @every
 def test_mean_inverts_the_link(name):

@@ -197,7 +197,7 @@ def scale_of(f):
     return 1 + np.max(np.abs(f["u"] * f["z"]).sum((1, 2)))
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @rows
 def test_prox_is_not_bettered(name):
     """No point around the prox, of many kinds, has a lower objective."""
@@ -214,7 +214,7 @@ def test_prox_is_not_bettered(name):
         assert np.min(gain) >= -tolerance(1e-12, 1e-5) * (1 + best + np.sum(x**2))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @rows_where(lambda row: row.make(1.0).separable)
 def test_separable_prox_and_conjugate_equal_brute_force(name):
     """On a grid of one coefficient at a time, for short steps and for those where MCP and SCAD jump."""
@@ -240,7 +240,7 @@ def test_separable_prox_and_conjugate_equal_brute_force(name):
         assert_close(found, brute, f64=1e-3, f32=1e-3, scale=1 + np.abs(brute).max())
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @convex_rows
 def test_envelope_has_the_moreau_gradient(name):
     """The derivative of min over u of P(u) + ‖u − x‖²/(2 step) is (x − prox)/step."""
@@ -258,7 +258,7 @@ def test_envelope_has_the_moreau_gradient(name):
     assert_close(finite, inner(f["z"], along), f64=1e-6, f32=1e-3, scale=size)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @convex_rows
 def test_prox_pairs_have_no_slack(name):
     f = pairs(name)
@@ -268,7 +268,7 @@ def test_prox_pairs_have_no_slack(name):
     assert_close(f["conjugate"], inner(f["u"], f["z"]) - f["value"], f64=1e-13, f32=1e-5, scale=scale_of(f))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @convex_rows
 def test_slack_is_fenchel_young(name):
     """P(w) + P*(z) − ⟨w, z⟩ for all pairs, and not negative: with the test above, the definition of the conjugate."""
@@ -280,7 +280,7 @@ def test_slack_is_fenchel_young(name):
     assert_close(slack, expected, f64=1e-13, f32=1e-5, scale=scale_of(f))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @rows
 def test_distance_vanishes_at_prox_pairs_only(name):
     f = pairs(name)
@@ -290,7 +290,7 @@ def test_distance_vanishes_at_prox_pairs_only(name):
     assert np.all(still | (moved["distance"].max((1, 2)) > 1e-3))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @convex_rows
 def test_dual_scale_ends_at_the_boundary(name):
     f = pairs(name)
@@ -301,7 +301,7 @@ def test_dual_scale_ends_at_the_boundary(name):
     assert np.all(np.isinf(call(name, 1.001 * x)["conjugate"]) | (s == 1) | (s == 0))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @rows_where(lambda row: row.has_strength)
 def test_dual_norm_is_where_zero_stops_being_optimal(name):
     z = draws(4, SHAPE, seed=7)
@@ -319,7 +319,7 @@ def test_dual_norm_is_where_zero_stops_being_optimal(name):
     assert np.all(above <= tolerance(1e-13, 1e-6))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @rows
 def test_tangent_is_an_orthogonal_projection_along_which_the_penalty_is_smooth(name):
     """T = Tᵀ = T², and P(u ± hd) = P(u) ± h⟨∇P(u), d⟩ for d = Tz, with ∇P what autodiff says."""
@@ -339,7 +339,7 @@ def test_tangent_is_an_orthogonal_projection_along_which_the_penalty_is_smooth(n
         assert_close(change, sign * h * slope, f64=1e-8, f32=1e-4, scale=1 + f["value"].max())
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @rows
 def test_unpenalised_directions_cost_nothing(name):
     f = pairs(name)
@@ -408,7 +408,7 @@ def test_a_new_strength_does_not_compile(name):
     assert len(traces) == 1
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.once
 @rows_where(lambda row: row.per_column and not row.once)
 def test_targets_are_separate(name):
@@ -450,7 +450,7 @@ def test_nan_is_not_silent(name):
         assert np.isnan(found["value"]) or "Box" in name or "Ball" in name
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @rows
 def test_float32_stays_float32(name):
@@ -466,7 +466,7 @@ def test_float32_stays_float32(name):
         assert jax.eval_shape(method, w).dtype == jnp.float32
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @rows
 def test_exports_for_accelerators(name):
@@ -563,7 +563,7 @@ FINITE = np.where(np.isinf(FACTORS), 0, FACTORS)
 EXCLUDED = np.where(np.isinf(FACTORS), 0, np.inf)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("one", "other"),
@@ -672,7 +672,7 @@ def test_slope_dual_norm_equals_a_linear_program():
     assert_close(Slope(lams).dual_norm(jnp.asarray(z)), -best.fun, f64=1e-9)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", ["SparseGroup", "Slope", "Limited Slope", "TotalVariation", "Limited TotalVariation"])
 def test_large_sizes(name):
     """Batches of 2000 coefficients: pairs from the prox keep their slack and distance at rounding."""

@@ -26,7 +26,7 @@ def stack(results):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(36)
 @quick
 def test_vmap_over_lam_equals_loop(name, shape):
     fit = MODELS[name].fit
@@ -35,7 +35,7 @@ def test_vmap_over_lam_equals_loop(name, shape):
     assert_close(batched, stack([fit(X, y, lam, v) for lam in LAMS]))
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(36)
 @pytest.mark.once
 @quick
 def test_vmap_over_data_sets_equals_loop(name, shape):
@@ -45,7 +45,7 @@ def test_vmap_over_data_sets_equals_loop(name, shape):
     assert_close(batched, stack([fit(d.X, d.y, lam, d.weights) for d, lam in zip(sets, LAMS, strict=True)]))
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(36)
 @pytest.mark.x64
 @cases
 def test_gradient_equals_finite_differences(name, shape):
@@ -74,7 +74,7 @@ def test_gradient_equals_finite_differences(name, shape):
     assert_close(one, two, f64=1e-9, scale=float(jnp.abs(two)) + 1)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.x64
 @once_each
 def test_float32_in_float32_out_and_near_float64(name, shape):
@@ -84,7 +84,7 @@ def test_float32_in_float32_out_and_near_float64(name, shape):
     assert_close(single, MODELS[name].fit(*data[:2], 0.8, data.weights), f64=5e-3, floor=1e-6)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.once
 @once_each
 def test_second_call_does_not_compile(name, shape):
@@ -102,7 +102,7 @@ def test_second_call_does_not_compile(name, shape):
     assert not compiled
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @once_each
 def test_zero_weight_rows_have_no_influence(name, shape):
     fit = MODELS[name].fit
@@ -121,7 +121,7 @@ def test_zero_weight_rows_have_no_influence(name, shape):
         assert_close(whole[: len(part)] if whole.shape != part.shape else whole, part, floor=floor)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.once
 @once_each
 def test_weights_equal_repeated_rows(name, shape):
@@ -136,7 +136,7 @@ def test_weights_equal_repeated_rows(name, shape):
     assert_close(jax.tree.leaves(weighted)[0], jax.tree.leaves(repeated)[0], f32=5e-3)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.once
 @once_each
 def test_pytree_design_equals_matrix(name, shape):
@@ -150,7 +150,7 @@ def test_pytree_design_equals_matrix(name, shape):
     assert_close(jnp.concatenate(flat), jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(matrix)]))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @once_each
 def test_exports_for_accelerators(name, shape):
@@ -160,7 +160,7 @@ def test_exports_for_accelerators(name, shape):
     assert exported.platforms == ("cuda", "tpu")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.once
 @once_each
 def test_nan_inside_jit_is_not_silent(name, shape):
@@ -170,7 +170,7 @@ def test_nan_inside_jit_is_not_silent(name, shape):
     assert bool(jnp.any(jnp.isnan(jax.tree.leaves(result)[0])))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", ["ols", "ridge", "tikhonov", "ridge_ball", "gradient_descent", "bayes_linear"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.once
@@ -182,7 +182,7 @@ def test_many_targets_equal_one_by_one(name, shape):
         assert_close((coef[:, k], intercept[k]), (one[0], one[1]))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", ["ridge", "tikhonov", "ridge_ball", "loo_residuals", "loo_score", "gcv"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.once

@@ -64,7 +64,7 @@ def test_every_nesting_equals_a_loop_of_cholesky_solves():
     assert_close(targets[:, 0], loop[0])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("penalized", [False, True])
 def test_derivatives_to_second_order(penalized):

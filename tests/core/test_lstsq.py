@@ -47,7 +47,7 @@ def test_the_reference_is_complete():
     assert len(list((REFERENCE / "nist").glob("*.csv"))) == 11
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", PEERS)
 def test_nist_coefficients(name):
@@ -59,7 +59,7 @@ def test_nist_coefficients(name):
     assert int(solution.status) == Status.CONVERGED
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", PEERS)
 def test_nist_standard_errors(name):
@@ -76,7 +76,7 @@ def test_nist_standard_errors(name):
     assert int(result.degrees_of_freedom) == certified["df_residual"]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", PEERS)
 def test_nist_in_float32_is_right_or_flagged(name):
     x, y, intercept, certified = nist(name)

@@ -16,7 +16,7 @@ def dense(variance, size):
     return variance * np.eye(size) if variance.ndim == 0 else np.diag(variance) if variance.ndim == 1 else variance
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("shape", [(12, 4), (5, 9)])
 @pytest.mark.parametrize("noise", ["scalar", "vector"])
 @pytest.mark.parametrize("prior", ["scalar", "vector", "matrix"])
@@ -46,7 +46,7 @@ def test_posterior_equals_the_gaussian_formulas(shape, noise, prior):
             solution.params.variance(Z, noise=True)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(12, 4), (5, 9)])
 def test_posterior_mean_is_ridge(shape):
     X, y, v = problem(*shape)
@@ -71,7 +71,7 @@ def test_flat_intercept_is_the_limit_of_a_wide_prior(shape):
     assert_close(posterior.variance(Z), expected, f64=1e-6)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("shape", [(30, 4), (10, 14)])
 def test_fit_maximises_the_evidence(shape):

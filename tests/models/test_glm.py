@@ -63,7 +63,7 @@ PAIRS = {
 F32 = ("logistic lasso", "poisson tikhonov", "gamma inverse ridge", "huber in a ball")
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(36)
 @pytest.mark.parametrize("name", PAIRS)
 def test_optimality_recomputed(name):
     """A fixed point of the proximal gradient step, with the slopes summed by numpy."""
@@ -266,7 +266,7 @@ def test_absolute_errors_are_a_linear_program():
     assert_close(both(regjax.lp_regression(X, y, 2)), both(regjax.ols(X, y)))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("penalty", [Zero(), pytest.param(L2(2.0), marks=pytest.mark.slow)])
 def test_reweighted_least_squares(penalty):
@@ -293,7 +293,7 @@ def test_reweighted_least_squares(penalty):
     assert_close(near.objective, value, f64=1e-12)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("which", ["multinomial", "cox"])
 def test_derivatives_of_solutions(which):
@@ -313,7 +313,7 @@ def test_derivatives_of_solutions(which):
 
 
 @pytest.mark.slow
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.x64
 @pytest.mark.parametrize("loss", [losses.Huber(0.8), losses.Squared()])
 @pytest.mark.parametrize("make", [L2Ball, L1Ball, lambda r: Box(-r / 2, r)])
@@ -407,7 +407,7 @@ def test_inference_of_two_classes_is_logistic():
     assert_close(np.einsum("ikjl,k,l->ij", two.sandwich, contrast, contrast), one.sandwich, f64=1e-8)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("rows", ["alike", "in turns"])
 @pytest.mark.parametrize("name", ["poisson", "poisson ridge", "gamma"])
 def test_many_samples(name, rows):

@@ -30,7 +30,7 @@ def family(case):
     return losses.NegativeBinomial(1 / 1.3) if name.startswith("Negative") else losses.Binomial(link)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLM)
 def test_equals_r_glm(name):
@@ -97,7 +97,7 @@ def glmnet_arguments(case):
     return X / size, size, y, n * lams * alpha, n * lams * (1 - alpha), factors, options
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(36)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_equals_glmnet(name):
@@ -114,7 +114,7 @@ MULTINOMIAL = [name for name, case in GLMNET.items() if case["family"] == "multi
 COX = [name for name, case in GLMNET.items() if case["family"] == "cox"]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", MULTINOMIAL)
 def test_multinomial_equals_glmnet(name):
@@ -133,7 +133,7 @@ def test_multinomial_equals_glmnet(name):
     assert float(fits.gap.max()) < 1e-10
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", COX)
 def test_cox_equals_glmnet(name):
@@ -146,7 +146,7 @@ def test_cox_equals_glmnet(name):
     assert_close((fits.params.coef / size)[: len(case["lambda"])], np.array(case["coef_polished"], float), f64=1e-8)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_equals_coxph(ties):
@@ -192,7 +192,7 @@ def split(name):
     return np.column_stack([data[n] for n in kept]), np.asarray(data[RESPONSE[name]]), data
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", RLM)
 def test_equals_rlm(name):
@@ -211,7 +211,7 @@ def test_equals_rlm(name):
 QUANTREG = reference("quantreg_reference.json")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", QUANTREG)
 def test_equals_quantreg(name):

@@ -103,7 +103,7 @@ def test_ill_conditioned_errors_are_those_of_rounding_the_kernel():
     assert abs(float(process.log_marginal_likelihood) - expected) <= 4 * inherent
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", REFERENCE)
 def test_float32_is_finite_and_honest(name):
     case = REFERENCE[name]

@@ -20,7 +20,7 @@ TARGETS = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", TARGETS)
 def test_linear_kernel_is_the_linear_model(name):
@@ -53,7 +53,7 @@ def test_samples_of_weight_zero_leave_the_root_regular():
     assert float(jnp.min(jnp.abs(jnp.delete(slope, 3)))) > 0
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ["Logistic", "Poisson", "Huber"])
 def test_the_gradient_vanishes(name):
     """vℓ′(y, f) + λα = 0, computed by numpy."""

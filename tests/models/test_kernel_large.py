@@ -23,7 +23,7 @@ KERNEL = 1.5 * Matern32(1.0)
 LAMS = jnp.array([0.1, 1.0])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("lam", "intercept"), [(0.05, False), (LAMS, True)], ids=["one", "per target"])
 def test_conjugate_gradients_are_exact(lam, intercept):
     keywords = {"weights": V, "intercept": intercept}
@@ -103,7 +103,7 @@ def test_a_grid_of_lam_is_one_pass_and_one_eigendecomposition():
     assert_close(by_cg, by_eigh, f64=1e-8)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("solver", ["cg", "nystrom"])
 def test_derivatives(solver):

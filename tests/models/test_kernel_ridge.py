@@ -45,7 +45,7 @@ def left_out(kernel, X, y, lam, v, intercept):
     return np.array(errors)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @both
 def test_equals_the_formula(intercept):
     fit = regjax.check(regjax.kernel_ridge(KERNEL, X, Y, LAMS, weights=V, intercept=intercept))
@@ -59,7 +59,7 @@ def test_equals_the_formula(intercept):
     assert float(fit.residual) < tolerance(1e-13, 1e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("intercept", "weighted"), [(False, False), (True, True)])
 def test_leave_one_out_is_n_refits(intercept, weighted):
     v = V if weighted else np.ones(N)
@@ -86,7 +86,7 @@ def test_leave_one_out_with_duplicates_and_no_regularization():
         assert_close(errors[jnp.array([0, N])], jnp.array([y[0] - 3, 3 - y[0]]), f64=1e-5, f32=2e-2)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @both
 def test_linear_kernel_is_ridge(intercept):

@@ -64,7 +64,7 @@ def methods(y, factors, lower, upper, lam):
     }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("p", [1, 2, 6])
 def test_random_cases_equal_linear_programs(p):
     """Prox, conjugate and its domain, slack, and the strength from which 0 is optimal."""

@@ -135,14 +135,14 @@ def check(name, loss, y, slopes):
     return found
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", CASES)
 def test_squares_within_limits(name):
     check(name, Squared(), Y, lambda y, eta: eta - y)
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", ["l2 ball", "l1 ball", "slope", "total variation"])  # another one runs by default
 def test_logistic_within_limits(name):

@@ -12,7 +12,7 @@ from tests.problems import REFERENCE, assert_close, problem, reference, toleranc
 rng = np.random.default_rng(0)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(30, 6), (7, 15)])
 @pytest.mark.parametrize("lam", [1e-3, 0.5, 40.0])
 def test_ridge_is_least_squares_on_augmented_rows_and_its_dual(shape, lam):
@@ -24,7 +24,7 @@ def test_ridge_is_least_squares_on_augmented_rows_and_its_dual(shape, lam):
     assert_close(coef, X.T @ np.linalg.solve(X @ X.T + lam * np.eye(n), y), f64=1e-8, f32=2e-2)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.once
 @pytest.mark.parametrize("shape", [(30, 6), (7, 15)])
 @pytest.mark.parametrize("intercept", [True, False])
@@ -160,7 +160,7 @@ def test_shared_null_space_is_flagged():
     assert_close(solution.params.coef[2], 0.0)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(30, 6), (7, 15)])
 def test_ridge_ball_is_ridge_at_its_lam(shape):
     X, y, v = problem(*shape)

@@ -32,7 +32,7 @@ def test_one_kernel_is_kernel_ridge():
     assert_close(single.params(Z), other.params(Z)[:, 1], f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @both
 def test_linear_kernels_on_blocks_are_ridge_with_a_strength_per_block(intercept):

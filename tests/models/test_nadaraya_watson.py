@@ -62,7 +62,7 @@ def test_leave_one_out_is_n_refits(local_linear):
     assert_close(loo.score, V @ loo.residuals**2 / V.sum(), f32=1e-4)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.once
 @pytest.mark.parametrize("kernel", LOGS)
 def test_logarithms_of_kernels(kernel):

@@ -64,7 +64,7 @@ def least_value(non_crossing, limits, cost):
     ).fun  # fmt: skip
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("non_crossing", [True, False])

@@ -48,7 +48,7 @@ def test_gap_is_true(size):
     assert np.max(np.abs(true - fits.gap)) <= tolerance(1e-10, 1e-5)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @sizes
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 def test_solvers_agree_on_the_elastic_net(size, solver):
@@ -71,7 +71,7 @@ FAMILY = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.x64
 def test_solvers_agree_on_the_family(name):
@@ -110,7 +110,7 @@ def test_coordinate_descent_refuses_what_is_not_separable():
         regjax.fit(X, y, Squared(), TotalVariation(1.0), solver="coordinate_descent")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 @pytest.mark.x64
 def test_orthonormal_columns_are_a_soft_threshold(solver):
@@ -123,7 +123,7 @@ def test_orthonormal_columns_are_a_soft_threshold(solver):
     assert_close(fit.params.coef, truth, f64=1e-10, f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent", "admm", "working_set"])
 @pytest.mark.x64
 def test_one_column_has_its_closed_form(solver):
@@ -134,7 +134,7 @@ def test_one_column_has_its_closed_form(solver):
         assert_close(regjax.lasso(X, y, lam, solver=solver).params.coef, np.atleast_1d(truth), f64=1e-10, f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @sizes
 @pytest.mark.x64
 def test_elastic_net_is_a_lasso_on_augmented_rows(size):
@@ -145,7 +145,7 @@ def test_elastic_net_is_a_lasso_on_augmented_rows(size):
     assert_close(regjax.elastic_net(X, y, 2.0, 0.7, intercept=False).params.coef, fit.params.coef, f64=1e-8, f32=5e-3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @sizes
 def test_lam_max_is_where_the_first_coefficient_enters(size):
@@ -158,7 +158,7 @@ def test_lam_max_is_where_the_first_coefficient_enters(size):
     assert float(below[1]) == 0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @sizes
 @pytest.mark.x64
 def test_ball_and_penalised_form_agree(size):
@@ -413,7 +413,7 @@ def test_limits_of_groups_hold_and_are_certified():
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.once
 @pytest.mark.parametrize(
     "given",

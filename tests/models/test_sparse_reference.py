@@ -61,7 +61,7 @@ def solve_like_glmnet(case, targets):
     return np.moveaxis(coef, -1, 0), fits
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_gaussian_equals_glmnet(name):
@@ -73,7 +73,7 @@ def test_gaussian_equals_glmnet(name):
     assert_close(found[first:], truth[first:], f64=1e-9)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", MULTI)
 def test_multi_response_equals_glmnet(name):
@@ -98,7 +98,7 @@ def unit_norm_data(name):
     return X / np.sqrt((X**2).sum(0)), y - y.mean(), case["lasso"]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", KNOTS)
 def test_exact_knots(name):

@@ -12,7 +12,7 @@ MGCV = reference("mgcv_reference.json")
 MCYCLE = table("mcycle.csv")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", CASES)
 def test_equals_the_exact_smoothing_spline(name):
@@ -65,7 +65,7 @@ def test_limits_are_interpolation_and_a_line():
     assert_close(far, regjax.ols(x, y).params(jnp.array([-10.0, 20.0])), f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("change", ["weight zero", "tie"])
 def test_between_and_beyond_the_knots(change):
     """A sample of weight zero, or a tie, leaves a spare knot, which must not show."""
@@ -91,7 +91,7 @@ def test_one_distinct_x_is_invalid():
     assert int(solution.status) == Status.INVALID
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", MGCV)
 def test_penalized_splines_equal_mgcv(name):

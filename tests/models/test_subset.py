@@ -104,7 +104,7 @@ def test_no_exchange_of_one_column_lowers_the_loss():
         assert fits.objective[k - 1] <= least * (1 + 1e-12)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @every_solver
 def test_orthogonal_columns_are_chosen_by_their_correlation(solver):
@@ -117,7 +117,7 @@ def test_orthogonal_columns_are_chosen_by_their_correlation(solver):
     assert float(best.residual) < 1e-6
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @every_solver
 def test_scales_and_useless_columns_do_not_matter(solver):
     scale = np.array([1e-5, 1.0, 1e4, 1.0, 20.0, 1e-3])
@@ -191,7 +191,7 @@ def poisson_loss(X, y, v, columns):
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("solver", ["swaps", "exhaustive"])
 def test_subsets_of_a_poisson_regression(solver):

@@ -35,7 +35,7 @@ def arguments(name):
 
 
 @pytest.mark.x64
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", CASES)
 def test_within_one_percent_of_refits(name):
     study, refits = arguments(name)
@@ -105,7 +105,7 @@ def test_is_one_newton_step_on_the_support(loss):
 
 
 @pytest.mark.once
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(20, 3), pytest.param((8, 12), marks=pytest.mark.slow)])
 def test_exact_for_quadratic_penalties(shape):
     """The general formula, which serves where there are factors, and that of linear smoothers."""

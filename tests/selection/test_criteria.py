@@ -26,7 +26,7 @@ def solution(coef):
 
 
 @pytest.mark.x64
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", GLM)
 def test_equals_r(name):
     case = GLM[name]

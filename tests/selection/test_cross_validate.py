@@ -76,7 +76,7 @@ def test_folds_do_not_copy_the_design():
     assert memory < 8 * X.nbytes
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.x64
 @pytest.mark.parametrize("name", GLMNET)
 def test_equals_glmnet(name):
@@ -97,7 +97,7 @@ def test_equals_glmnet(name):
     assert cv.fits.gap.shape == (len(np.unique(fold)), len(lams))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.once
 @pytest.mark.parametrize("penalty", [lambda lams: ElasticNet(lams, 0.5), L2], ids=["elastic_net", "l2"])
 def test_equals_separate_fits(penalty):

@@ -13,7 +13,7 @@ def refits(fit, X, Y, v):
     return jnp.stack([Y[i] - predict(v.at[i].set(0.0))[i] for i in range(len(Y))])
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.once
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14), (9, 9), (9, 8)])
 @pytest.mark.parametrize("intercept", [True, False])
@@ -37,7 +37,7 @@ def test_equals_refitting(shape, intercept, penalized):
         assert_close(regjax.loo_score(X, Y, lam, gamma, **keywords), v @ expected**2 / v.sum(), f32=2e-2)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14)])
 def test_at_zero_too(shape):
     """Least squares, and the interpolating fit of minimum norm."""
@@ -72,7 +72,7 @@ def test_leverage_one_is_nan_not_a_number():
     assert np.all(np.isfinite(errors[1:]))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("shape", [(20, 5), (8, 14)])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_gcv_is_its_definition(shape, intercept):

@@ -31,7 +31,7 @@ def test_more_coefficients_than_the_working_set_holds():
     assert np.abs(slope).max() <= l1 * (1 + 1e-7)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("limits", [{}, {"lower": -0.0625, "upper": jnp.inf}], ids=["free", "limited"])
 def test_a_path_on_the_working_set_is_optimal_at_every_lambda(limits):
     """More columns than are taken whole, some of them twice, one constant: the path grows its set chunk by chunk."""
@@ -57,7 +57,7 @@ def test_a_path_on_the_working_set_is_optimal_at_every_lambda(limits):
         assert np.all(np.abs(slope[w == 0]) <= lam + slip)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.x64
 @pytest.mark.parametrize("l2", [0.0, 5.0])
 def test_lanes_between_two_solutions_are_read_off_where_the_tolerance_allows(l2):
@@ -156,7 +156,7 @@ FAMILY = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", FAMILY)
 def test_the_gap_of_a_point_far_from_optimal_is_true(name):
     penalty, *parts = FAMILY[name]
@@ -171,7 +171,7 @@ def test_the_gap_of_a_point_far_from_optimal_is_true(name):
     assert_close(fit.gap, true, f64=1e-9, f32=1e-4)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("solver", ["ista", "fista", "coordinate_descent"])
 def test_one_step_is_exact_for_orthonormal_columns(solver):
     rng = np.random.default_rng(0)

@@ -68,7 +68,7 @@ def test_optimizers_that_search_along_lines():
     assert found.converged
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("average", [False, True])
 def test_ridge_is_reached_to_a_thousandth(average):
     X, y, v = standard(500, 20)
@@ -93,7 +93,7 @@ def test_the_support_of_the_lasso_is_found():
         assert relative_error(found.params.coef, exact.params.coef) < 2e-3
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("loss", "target", "penalty"),
     [
@@ -154,7 +154,7 @@ def test_one_batch_of_all_is_gradient_descent(form):
     assert int(found.status) == Status.ITERATION_LIMIT
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("average", [False, True])
 def test_steps_are_those_of_the_definition(average):
     """In NumPy: batches of unequal size, scaled by Σv/Σv_batch, a penalty that is not, steps by weight, the tail."""
