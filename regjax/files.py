@@ -102,7 +102,9 @@ def _describe(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
             raise ValueError(f"{where or 'the model'} has dtype {array.dtype}: a file takes numbers")
         name = where or "value"
         arrays[name] = array
-        return {"array": name} if isinstance(value, jax.Array) else {"array": name, "numpy": True}
+        if isinstance(value, jax.Array):
+            return {"array": name}
+        return {"array": name, "numpy": True} | ({"scalar": True} if isinstance(value, np.generic) else {})
     if cls in (list, tuple):
         return {cls.__name__: [_describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
     if cls is dict:
@@ -139,6 +141,8 @@ def _build(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return jax.random.wrap_key_data(_build(tree["data"], arrays), impl=tree["key"])
     if "array" in tree:
         array = arrays[tree["array"]]
+        if "scalar" in tree:
+            return array[()]
         return array if "numpy" in tree else jnp.asarray(array)
     if "list" in tree:
         return [_build(item, arrays) for item in tree["list"]]

@@ -70,6 +70,7 @@ PARTS = {
         )
     ],
     "scalars": [1, 2.5, float("inf"), float("nan"), True, None, "λ", (), {}, {(1, "a"): -0.0, (2, "b"): 1}],
+    "scalars of numpy": {np.int64(3): np.float32(2.5), np.int64(4): np.bool_(True)},
     "arrays": {"f4": np.float32([1.5]), "i": jnp.array([1, 2]), "b": np.array(True), "empty": np.zeros((0, 3))},
     "one array": jnp.arange(3.0),
 }
