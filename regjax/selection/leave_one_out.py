@@ -49,7 +49,8 @@ def loo_residuals(
         Golub, Heath & Wahba, Generalized cross-validation, Technometrics 21 (1979).
     """
     samples, lam, omega = _arguments(X, y, lam, gamma, penalty, weights)
-    return samples.per_target(_loo(samples.X, samples.Y, samples.weights, lam, omega, intercept))
+    residuals = _loo(samples.X, samples.Y, samples.weights, lam, omega, intercept)
+    return samples.per_target(jnp.where(jnp.isfinite(samples.Y), residuals, jnp.nan))
 
 
 def loo_predictions(
@@ -64,7 +65,7 @@ def loo_predictions(
     """
     samples, lam, omega = _arguments(X, y, lam, gamma, penalty, weights)
     residuals = _loo(samples.X, samples.Y, samples.weights, lam, omega, intercept)
-    return samples.per_target(samples.Y - residuals)
+    return samples.per_target(jnp.where(jnp.isfinite(samples.Y), samples.Y, 0) - residuals)  # as the fit sees them
 
 
 def loo_score(

@@ -63,6 +63,9 @@ def test_weight_of_zero_gives_the_ordinary_residual():
         v = v.at[2].set(0.0)
         fitted = regjax.ridge(X, y, 0.5, weights=v).params(X)
         assert_close(regjax.loo_residuals(X, y, 0.5, weights=v)[2], (y - fitted)[2])
+        unknown = y.at[2].set(jnp.nan)
+        assert np.isnan(regjax.loo_residuals(X, unknown, 0.5, weights=v)[2])
+        assert_close(regjax.loo_predictions(X, unknown, 0.5, weights=v)[2], fitted[2])
 
 
 def test_leverage_one_is_nan_not_a_number():
