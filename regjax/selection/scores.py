@@ -57,12 +57,12 @@ def _absolute_error(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
 
 
 def _wrong_class(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
-    """The share of samples for which another class is more likely; nan where y are no classes.
+    """The share of samples for which another class is more likely; nan where y are no classes, or where η is nan.
 
     The classes are 0 and 1, of each target by itself under `Binomial`; else one of several targets is 1.
     """
     seen = weights[:, None] > 0
-    known = jnp.all(~seen | ((y >= 0) & (y <= 1)))
+    known = jnp.all(~seen | ((y >= 0) & (y <= 1))) & ~jnp.any(seen & jnp.isnan(eta))
     if eta.shape[1] == 1 or isinstance(loss, Binomial):
         wrong = jnp.mean(jnp.where(loss.mean(eta) > 0.5, 1 - y, y), axis=1, keepdims=True)
     else:

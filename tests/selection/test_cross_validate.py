@@ -233,6 +233,8 @@ def test_scores_of_classes_and_times():
     assert_close(wrong(losses.Logistic(), y, eta, v), (1 + 0 + 0.75) / 4)
     shares, scores = jnp.eye(3), jnp.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 0.0, 1.0]])
     assert_close(wrong(losses.Multinomial(), shares, scores, v), 2 / 4)
+    assert np.isnan(wrong(losses.Logistic(), y, eta.at[1].set(jnp.nan), v))
+    assert np.isnan(wrong(losses.Multinomial(), shares, scores.at[0, 1].set(jnp.nan), v))
     times, eta = jnp.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]), jnp.array([[0.5], [-0.5], [0.0]])
     train, test = jnp.array([0.0, 1.0, 1.0]), jnp.array([1.0, 0.0, 0.0])
     first = np.log(np.sum(np.exp(eta))) - 0.5  # the first to fail adds a term, and is in no other risk set
