@@ -110,7 +110,7 @@ def cross_validate(
             "smaller"}`: the first in the order of the tree decides, the others between equals.
         model: `(X, y, hyperparameters, weights) -> Solution` in place of a penalised linear model, such as
             `lambda X, y, lam, v: regjax.kernel_ridge(kernel, X, y, lam, weights=v)`. `penalties` is then a pytree of
-            hyperparameters with the axis (L,) in front of every leaf, and `loss` only scores.
+            hyperparameters with the axis (L,) in front of every leaf, and `loss` and `offset` only score.
         devices: to share the folds between, such as `jax.devices()`; each gets a copy of the data, and the results are
             gathered on the first. Where the data live if None. The cores of a CPU are devices if
             `jax.config.update("jax_num_cpu_devices", 2)` says so before the first computation.
@@ -182,8 +182,7 @@ def check_study(
     samples, _ = with_outputs(check_samples(study.X, study.y, study.weights), study.loss, settings.intercept)
     study = as_arrays(study)._replace(loss=check_loss(study.loss, samples))
     if settings.model is not None:
-        if per_sample:
-            raise ValueError("per_sample goes with penalties; a model of your own scales its hyperparameters itself")
+        _check_unused(study, settings, per_sample)
         if grid:
             check_lengths("penalties", jax.tree.leaves(study.penalties))
         return samples, study
@@ -199,6 +198,17 @@ def check_study(
         )  # fmt: skip
     check_penalty(penalty, samples.structure, trailing, samples.X.dtype)
     return samples, study
+
+
+def _check_unused(study: Study, settings: Settings, per_sample: bool) -> None:
+    """Raise for what a model of the user's own would not be told."""
+    if per_sample:
+        raise ValueError("per_sample goes with penalties; a model of your own scales its hyperparameters itself")
+    given = {"lower": study.lower, "upper": study.upper, "standardize": settings.standardize or None}
+    given |= {"solver": settings.solver, "tol": study.tol, "max_iter": settings.max_iter}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} goes with penalties; give it to what your model calls")
 
 
 def as_arrays(study: Study) -> Study:
