@@ -8,13 +8,19 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.losses import Binomial, Cox, Gaussian, Loss, Multinomial, Squared
+from regjax.losses.protocol import weighted_sum
 from regjax.models.problem import silence
 
 Score = Callable[[Array, Array, Array], Array]
 
 
 def deviance(loss: Loss, y: Array, eta: Array, weights: Array) -> Array:
-    """2 Σ v (ℓ − inf ℓ)/Σ v: the mean squared error of `Squared`, the deviance per unit of weight of a family."""
+    """2 Σ v (ℓ − inf ℓ)/Σ v: the mean squared error of `Squared`, the deviance per unit of weight of a family.
+
+    Sample by sample where that is known: sums of ℓ may be so much larger that float32 has no digits for the difference.
+    """
+    if not loss.coupled:
+        return weighted_sum(weights, loss.deviance(y, eta)) / jnp.sum(weights)
     encoded = loss.encode(y, weights)
     return 2 * (loss.total(encoded, eta, weights) - loss.least(encoded, weights)) / jnp.sum(weights)
 

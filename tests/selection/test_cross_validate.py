@@ -242,6 +242,18 @@ def test_scores_of_classes_and_times():
 
 
 @pytest.mark.once
+def test_the_deviance_of_large_counts_in_float32():
+    rng = np.random.default_rng(0)
+    deviance, v = resolve_score(None, losses.Poisson()), jnp.ones(2000, jnp.float32)
+    for _ in range(5):
+        eta = np.float32(np.log(1e5) + 0.3 * rng.normal(size=(2000, 1)))
+        mean = np.exp(np.float64(eta))
+        y = np.float32(rng.poisson(mean))
+        score = deviance(losses.Poisson(), jnp.asarray(y), jnp.asarray(eta), v)
+        assert np.isclose(score, np.mean(2 * (y * np.log(y / mean) - (y - mean))), rtol=0.03)
+
+
+@pytest.mark.once
 def test_splits():
     groups = np.repeat(np.arange(7), [9, 1, 4, 2, 5, 3, 6])
     grouped = selection.grouped_folds(groups, 3)
