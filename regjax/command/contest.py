@@ -14,6 +14,7 @@ from regjax.command.models import CANDIDATES, CLASSES, COUNTS, NUMBERS, Candidat
 from regjax.command.table import BadTable
 from regjax.losses import Huber, Squared
 from regjax.plot.style import short
+from regjax.selection.choice import summary
 from regjax.selection.splits import k_folds, stratified_folds
 
 
@@ -99,7 +100,7 @@ def run(problem: Problem, models: dict[str, Candidate], report: Callable[[str], 
         )
     entries.sort(key=lambda entry: (math.isnan(entry.error), entry.error))
     first = entries[0]
-    return [_behind(entry, first) for entry in entries]
+    return [_behind(entry, first, jnp.sum(problem.folds.test, axis=1)) for entry in entries]
 
 
 def _entry(problem: Problem, name: str, trial: Trial, seconds: float) -> Entry:
@@ -142,10 +143,10 @@ def _held_out(problem: Problem, trial: Trial) -> np.ndarray:
     return centre + unit * np.asarray(means)
 
 
-def _behind(entry: Entry, first: Entry) -> Entry:
-    difference = entry.errors - first.errors
-    spread = float(difference.std() / np.sqrt(len(difference) - 1))
-    return entry._replace(behind=entry.error - first.error, behind_error=spread)
+def _behind(entry: Entry, first: Entry, sizes: Any) -> Entry:
+    """The entry with its distance to the first, over folds of these sizes."""
+    mean, spread = summary(jnp.asarray(entry.errors - first.errors)[:, None], sizes)
+    return entry._replace(behind=float(mean[0]), behind_error=float(spread[0]))
 
 
 def error_name(problem: Problem) -> str:

@@ -65,6 +65,19 @@ def test_report_is_one_page_with_its_pictures(report):
         assert name in page
 
 
+@pytest.mark.once
+def test_folds_of_unequal_size_count_by_their_samples():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10, 1))
+    problem = pose(X, X[:, 0] + rng.normal(size=10), 4)
+    first, last = run(problem, {name: CANDIDATES[name] for name in ("mean", "ols")}, report=lambda _: None)
+    difference, share = last.errors - first.errors, np.asarray(problem.folds.test).sum(1) / 10
+    assert len(set(share)) == 2
+    mean = share @ difference
+    np.testing.assert_allclose([last.behind, last.error - first.error], mean)
+    np.testing.assert_allclose(last.behind_error, np.sqrt(share @ (difference - mean) ** 2 / 3))
+
+
 def test_a_report_does_not_praise_the_mean():
     mean, other = (SimpleNamespace(name=name, error=error) for name, error in (("mean", 2.0), ("ols", 1.5)))
     assert _next_to_mean(SimpleNamespace(entries=[other, mean])) == "which is 25% less than that of the mean"
