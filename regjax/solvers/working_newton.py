@@ -2,8 +2,9 @@
 
 A step minimises the quadratic model of the loss plus the penalty over a working set of columns, by their Gram matrix
 with the working weights (`gram_block` does it exactly). A Gram matrix costs far more than a step: it serves for as long
-as the steps that it gives converge, which is often over several penalties of the path, and columns that enter are added
-to it. Columns outside of the set are looked at by the gradient that the certificate needs anyway.
+as the steps that it gives converge, which is often over several penalties of the path; the sum of its weights is kept
+up to date, and columns that enter are added to it. Columns outside of the set are looked at by the gradient that the
+certificate needs anyway.
 """
 
 from typing import NamedTuple
@@ -38,7 +39,9 @@ from regjax.solvers.task import (
 
 _LEAST, _MOST = 512, 4096  # bounds of the capacity of the working set: all columns, or 3n/2 where l1 is alone
 _STEPS = 10  # with one Hessian at most before columns are looked at
-_SLOW = 0.02  # it is too old where a step promises more than this part of what the last one did
+_SLOW = 0.006  # it is too old where a step promises more than this part of what the last one did
+_FRESH, _AGES = 1e-3, 2  # that part at first, and by what it grows from one penalty to the next, unless it is seen,
+_LUCKY = 1e-6  # not below this
 _NEAR = 0.95  # of its bound, from which on a correlation may reach it in this step,
 _SOON = 0.8  # and in one of the next: a batch of columns costs no more than one
 _EXACT = 0.01  # part of what a step corrects that it may leave: the next has a better model to correct it with
@@ -56,11 +59,13 @@ class Hessian(NamedTuple):
         weights: h (n,), the working weights.
         held: the set, its columns about their means with these weights and times √h.
         serves: whether steps with it converge.
+        rate: the part of what a step promises that the next one will, as far as is known.
     """
 
     weights: Array
     held: Gathered
     serves: Array
+    rate: Array
 
 
 class Lane(NamedTuple):
@@ -124,7 +129,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         far = worse & loss.convex | ~jnp.isfinite(here.loss)  # a start from which Newton's method may not find back
         here = jax.tree.map(lambda a, b: jnp.where(far, a, b), cold, here)
         pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
-        hessian = last.hessian._replace(serves=last.hessian.serves & goes_on)
+        hessian = last.hessian._replace(serves=last.hessian.serves & goes_on, rate=_AGES * last.hessian.rate)
         outcome, pull, hessian = _solve(task, columns, penalty, strengths, null, here, pull, hessian, tol, max_iter)
         point = outcome.coef
         since = jnp.where(goes_on, point - last.point, 0), jnp.where(goes_on, strength - last.strength, 0)
@@ -146,7 +151,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         null=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), unknown),
         loss=loss,
         free=penalty.free(nowhere[1:]),
-        hessian=Hessian(jnp.zeros(n, X.dtype), Gathered.nothing(capacity, n, p, X.dtype), no),
+        hessian=Hessian(jnp.zeros(n, X.dtype), Gathered.nothing(capacity, n, p, X.dtype), no, jnp.ones((), X.dtype)),
     )
     return lax.scan(one, nothing, variants)[1]
 
@@ -177,43 +182,45 @@ def _solve(
     """One variant from `here`, where the loss has the gradient `pull`; with the gradient and the Hessian at its end."""
     unit = jnp.where(null.deviance > 0, null.deviance, 1)
     eps = float(jnp.finfo(unit.dtype).eps)
-    # the gap is of first order in the error of a dual point, what a step promises of second
-    goal = jnp.maximum((4 * tol) ** 2, eps / 100)
+    # the gap is of first order in the error of a dual point, what the next step would promise of second
+    goal = jnp.maximum((0.4 * tol) ** 2, eps / 100)
 
     def pull_by_columns(slopes):  # which lie in memory as a product reads them
         return jnp.concatenate([task.one * jnp.sum(slopes, keepdims=True), columns @ slopes])
 
     def step(state, hessian):
-        here, pull, _ = state
+        here, pull, _, last = state
         rank = _rank(strengths, here.point[1:, 0], -pull[1:, 0])
+        last = jnp.where(hessian.serves, last, jnp.inf)  # what it promised tells nothing of a new one
         hessian = _refreshed(task, columns, here, rank, hessian)
 
         def move(state):
-            here, before = state
-            _, slopes = working_point(task, here)
-            direction, change = _newton_step(task, columns, strengths, hessian, here, slopes)
+            here, before, rate = state
+            at, slopes = working_point(task, here)
+            direction, change = _newton_step(task, columns, strengths, hessian, here, at, slopes)
             charged = penalty.value(here.point[1:] + direction[1:]) - penalty.value(here.point[1:])
             predicted = charged + jnp.vdot(slopes, change)
             promised = -predicted / unit
             slow = (promised > jnp.maximum(goal, 64 * eps)) & (promised > _SLOW * before)
             here = advance(task, penalty, here, direction, predicted, change)
-            return (here, promised), jnp.where(slow, jnp.inf, promised)
+            rate = jnp.where(jnp.isfinite(before), jnp.clip(promised / before, _LUCKY, 1), rate)
+            return (here, promised, rate), jnp.where(slow, jnp.inf, promised * rate)
 
-        ahead = (here, jnp.array(jnp.inf, unit.dtype))
-        result = iterate(move, ahead, tol=goal, max_iter=_STEPS, last=True)
-        here, promised = result.state
+        result = iterate(move, (here, last, hessian.rate), tol=goal, max_iter=_STEPS, last=True)
+        here, promised, rate = result.state
         # steps leave their rounding in the predictors, which only a tight tolerance sees
         eta = lax.cond(tol < _ROUGH * eps, lambda: _predictors(task, columns, here.point), lambda: here.eta)
         point, _, eta = refit(task, here.point, penalty.unpenalised, eta)  # so that a dual point is near
         here = here._replace(point=point, eta=eta, loss=task.total(eta))
         proof, pull = certify_and_pull(task, penalty, null, point, eta=eta, pull=pull_by_columns, refitted=True)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
-        hessian = hessian._replace(serves=complete & jnp.isfinite(result.error))
-        return (here, pull, proof), hessian, jnp.maximum(proof.error, promised)
+        hessian = hessian._replace(serves=complete & jnp.isfinite(result.error), rate=rate)
+        return (here, pull, proof, promised), hessian, jnp.maximum(proof.error, promised)
 
     unknown = Certificate(jnp.ones_like(null.slope), jnp.ones_like(null.slope), null.slope, null.slope)
-    result = iterate(step, (here, pull, unknown), memory=hessian, tol=tol, max_iter=max_iter, patience=10)
-    here, pull, proof = result.state
+    start = (here, pull, unknown, jnp.array(jnp.inf, unit.dtype))
+    result = iterate(step, start, memory=hessian, tol=tol, max_iter=max_iter, patience=10)
+    here, pull, proof, _ = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(separated(task, penalty, null, here.point), Status.SEPARATED, status)
     return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32)), pull, result.memory
@@ -249,18 +256,24 @@ def _refreshed(task: Task, columns: Array, here: Place, rank: Array, hessian: He
     held = hessian.held.emptied(~hessian.serves)
     missing = jnp.sum((rank > _NEAR) & ~held.inside)
     whole_batches = -(-missing // BATCH) * BATCH
-    return Hessian(weights, held.with_best(rows_of, rank, whole_batches), jnp.array(True))
+    rate = jnp.where(hessian.serves, hessian.rate, _FRESH)
+    return Hessian(weights, held.with_best(rows_of, rank, whole_batches), jnp.array(True), rate)
 
 
 def _newton_step(
-    task: Task, columns: Array, strengths: Strengths, hessian: Hessian, here: Place, slopes: Array
+    task: Task, columns: Array, strengths: Strengths, hessian: Hessian, here: Place, at: Array, slopes: Array
 ) -> tuple[Array, Array]:
     """To the minimum over the set of the model of the loss with this Hessian plus the penalty: (p + 1, 1), its image.
 
+    The loss has these slopes here, in the model about the predictors `at`. Of its curvature there only the sum is new.
     The columns are about their means, so that the intercept follows the coefficients.
     """
     h, held = hessian.weights, hessian.held
     root, total = jnp.sqrt(h), jnp.sum(h)
+    growth = jnp.sum(working_weights(task, at)) / total
+    growth = jnp.where((growth > 0) & jnp.isfinite(growth), growth, 1)
+    slopes = slopes / growth  # and the strengths: the minimum is where it would be with the Hessian times this
+    strengths = strengths._replace(l1=strengths.l1 / growth, l2=strengths.l2 / growth)
     scaled = jnp.where(root > 0, slopes[:, 0] / jnp.where(root > 0, root, 1), 0)
     target = root * (here.eta - task.offset)[:, 0] - scaled
     target = target - task.one * root * (root @ target) / jnp.where(total > 0, total, 1)
