@@ -537,7 +537,7 @@ def test_inverse_gaussian_of_targets_that_spread_far(spread):
     mean = np.average(y)  # the null model: Σ (μ − y)/μ² = 0
     assert_close(regjax.lam_max(X, y, loss=loss), np.max(np.abs((X - X.mean(0)).T @ y)) / mean**2, f64=1e-9)
     found = regjax.fit(X, y, loss, L2(0.1))
-    assert found.status == Status.CONVERGED
+    assert found.residual <= tolerance(1e-10, 1e-3)
     mu = np.exp(found.params(X).astype(float))
     slopes = np.append(X.T @ ((mu - y) / mu**2) + 0.1 * found.params.coef, np.sum((mu - y) / mu**2))
     assert np.max(np.abs(slopes)) < tolerance(1e-7, 1e-3) * np.max(np.abs(X).T @ (y / mu**2))
