@@ -207,6 +207,13 @@ class InverseGaussian(PowerVariance):
         """With the canonical link."""
         return self.link != "log"
 
+    def weight(self, y, eta):
+        """∂²ℓ/∂η², or with the log link y/μ², which it is in the mean, and which is large where μ is far below y.
+
+        The expected curvature 1/μ is small there, and steps with it end on the flat side of the loss.
+        """
+        return self.curvature(y, eta) if self.convex else y * raised(-2 * self.log_mean(eta)[0])
+
     def log_likelihood(self, y: Array, eta: Array, v: Array, dispersion: Array) -> Array:
         """Of inverse Gaussian variables; v counts them."""
         density = jnp.log(2 * jnp.pi * dispersion * y**3) + self.deviance(y, eta) / dispersion

@@ -10,7 +10,7 @@ from jax import Array, lax
 from regjax.core.krylov import conjugate_gradients
 from regjax.core.loop import iterate
 from regjax.core.products import cross
-from regjax.core.solution import Status, largest
+from regjax.core.solution import Status, largest, relative
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
 from regjax.penalties.separable import Separable
@@ -185,9 +185,19 @@ def refit(
     start = place(task, point, eta)
     if task.loss.coupled:
         return _refit_all(task, start, free)
-    probe = jnp.sin(1 + jnp.arange(task.X.shape[1], dtype=point.dtype))[:, None]  # has a part along every direction
-    nothing = jnp.all(free(jnp.broadcast_to(probe, point[1:].shape)) == 0)
+    nothing = jnp.all(free(_everywhere(point[1:])) == 0)
     return lax.cond(nothing, lambda: _refit_intercept(task, start), lambda: _refit_all(task, start, free))
+
+
+def _everywhere(coef: Array) -> Array:
+    """Coefficients (p, t) that have a part along every direction."""
+    return jnp.broadcast_to(jnp.sin(1 + jnp.arange(len(coef), dtype=coef.dtype))[:, None], coef.shape)
+
+
+def _left(slope: Array, size: Array) -> Array:
+    """The largest of slopes, 0 where it is rounding of the sums of this size that they are."""
+    error = jnp.max(jnp.abs(slope))
+    return jnp.where(error <= 4 * float(jnp.finfo(slope.dtype).eps) * size, 0, error)
 
 
 def _refit_intercept(task: Task, start: Place) -> tuple[Array, Array, Array]:
@@ -197,7 +207,7 @@ def _refit_intercept(task: Task, start: Place) -> tuple[Array, Array, Array]:
         at, slopes = working_point(task, here)
         slope = task.one * jnp.sum(slopes, axis=0)
         bend = jnp.sum(task.press(at, jnp.ones_like(at)), axis=0)
-        return -slope / jnp.where(bend > 0, bend, 1), slope, jnp.sum(jnp.abs(slopes))
+        return -slope / jnp.where(bend > 0, bend, 1), slope, _left(slope, jnp.sum(jnp.abs(slopes)))
 
     def whole(shift):
         return jnp.zeros_like(start.point).at[0].set(shift)
@@ -206,12 +216,11 @@ def _refit_intercept(task: Task, start: Place) -> tuple[Array, Array, Array]:
         here, move, slope = state
         change = jnp.broadcast_to(move, here.eta.shape)
         here = advance(task, None, here, whole(move), jnp.vdot(slope, move), change)
-        move, slope, _ = next_step(here)
-        return (here, move, slope), jnp.max(jnp.abs(slope))
+        move, slope, error = next_step(here)
+        return (here, move, slope), error
 
-    move, slope, size = next_step(start)
-    tol, error = 4 * float(jnp.finfo(move.dtype).eps) * size, jnp.max(jnp.abs(slope))
-    here, move, _ = iterate(step, (start, move, slope), tol=tol, max_iter=50, patience=3, error=error).state
+    move, slope, error = next_step(start)
+    here, move, _ = iterate(step, (start, move, slope), tol=0, max_iter=50, patience=3, error=error).state
     return here.point, whole(move), here.eta
 
 
@@ -222,13 +231,12 @@ def _refit_all(task: Task, start: Place, free: Callable[[Array], Array]) -> tupl
         here, direction, slope = state
         here = advance(task, None, here, direction, jnp.vdot(slope, direction))
         direction, slope = free_step(task, here, free)
-        return (here, direction, slope), jnp.max(jnp.abs(slope))
+        return (here, direction, slope), _left(slope, unit * jnp.sum(jnp.abs(working_point(task, here)[1])))
 
     size = jnp.abs(working_point(task, start)[1])
-    rounding = jnp.maximum(jnp.sum(size), jnp.max(cross(jnp.abs(task.X), size)))
-    tol = 4 * float(jnp.finfo(size.dtype).eps) * rounding
+    unit = jnp.maximum(1, relative(jnp.max(cross(jnp.abs(task.X), size)), jnp.sum(size)))
     still = jnp.zeros_like(start.point)
-    here, direction, _ = iterate(step, (start, still, still), tol=tol, max_iter=50, patience=3).state
+    here, direction, _ = iterate(step, (start, still, still), tol=0, max_iter=50, patience=3).state
     return here.point, direction, task.predictor(here.point)
 
 
@@ -246,9 +254,12 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     total = jnp.sum(weight, axis=0)
     mean = jnp.sum(weight * (start - task.offset), axis=0) / jnp.where(total > 0, total, 1)
     point = jnp.zeros((task.X.shape[1] + 1, start.shape[1]), task.X.dtype).at[0].set(task.one * mean)
-    point, direction, eta = refit(task, point, free, task.offset + task.one * point[0] + jnp.zeros_like(start))
+    first = place(task, point, task.offset + task.one * point[0] + jnp.zeros_like(start))
+    point, direction, eta = refit(task, point, free, first.eta)
     here = place(task, point, eta)
-    _, slopes = working_point(task, here)
+    # where all directions are free, only rounding is left of slopes: then the unit is what they were before
+    everything = jnp.all(free(_everywhere(point[1:])) == _everywhere(point[1:]))
+    _, slopes = working_point(task, jax.tree.map(lambda a, b: jnp.where(everything, a, b), first, here))
     deviance = here.loss - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
     exists = ~runs_away(task, eta, task.image(direction))

@@ -518,3 +518,26 @@ def test_derivatives_of_free_classes_sum_to_zero_as_the_coefficients_do():
     h = 1e-5
     np.testing.assert_allclose(slope, (coef(v + h * d) - coef(v - h * d)) / (2 * h), atol=1e-6)
     np.testing.assert_allclose(slope.sum(axis=-1), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.0), Group(0.0, (0, 0, 1, 1)), ElasticNet(0.0, 0.0)])
+def test_a_penalty_of_strength_zero_is_none(penalty):
+    for loss in (losses.Binomial("cloglog"), losses.Binomial("logit")):
+        data = X, TARGETS["class"], loss
+        found, free = regjax.fit(*data, penalty), regjax.fit(*data, Zero())
+        assert found.status == Status.CONVERGED
+        assert found.residual < tolerance(1e-9, 1e-4)
+        assert_close(found.params.coef, free.params.coef, f64=1e-8)
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.5, 3.0])
+def test_inverse_gaussian_of_targets_that_spread_far(spread):
+    y = np.exp(1 + spread * np.random.default_rng(6).normal(size=N))
+    loss = losses.InverseGaussian("log")
+    mean = np.average(y)  # the null model: Σ (μ − y)/μ² = 0
+    assert_close(regjax.lam_max(X, y, loss=loss), np.max(np.abs((X - X.mean(0)).T @ y)) / mean**2, f64=1e-9)
+    found = regjax.fit(X, y, loss, L2(0.1))
+    assert found.residual <= tolerance(1e-10, 1e-3)
+    mu = np.exp(found.params(X).astype(float))
+    slopes = np.append(X.T @ ((mu - y) / mu**2) + 0.1 * found.params.coef, np.sum((mu - y) / mu**2))
+    assert np.max(np.abs(slopes)) < tolerance(1e-7, 1e-3) * np.max(np.abs(X).T @ (y / mu**2))
