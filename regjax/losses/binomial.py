@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import gammaln, logit, ndtri, xlogy
+from jax.scipy.special import gammaln, logit, ndtri
 
 from regjax.core.node import register_node
-from regjax.losses.protocol import Elementwise, check_link, raised
+from regjax.losses.protocol import Elementwise, check_link, log_one_plus, raised, times_log
 
 _LINKS = ("logit", "probit", "cloglog", "cauchit")
 
@@ -54,7 +54,7 @@ class Binomial(Elementwise):
         eta = jnp.asarray(eta)
         link = check_link(self, _LINKS)
         if link == "logit":
-            tail = jnp.log1p(jnp.exp(_below(eta)))
+            tail = log_one_plus(jnp.exp(_below(eta)))
             return jnp.where(eta >= 0, 0, eta) - tail, -jnp.where(eta >= 0, eta, 0) - tail
         if link == "probit":
             return _log_normal(eta), _log_normal(-eta)
@@ -113,7 +113,7 @@ class Binomial(Elementwise):
         slip = 8 * float(jnp.finfo(jnp.result_type(t, float)).eps)
         inside = (t >= -slip) & (t <= 1 + slip)
         t = jnp.clip(t, 0, 1)
-        return jnp.where(inside, xlogy(t, t) + xlogy(1 - t, 1 - t), jnp.inf)
+        return times_log(t) + times_log(1 - t) + jnp.where(inside, 0, jnp.inf)
 
     def mean(self, eta: Any) -> Array:
         """μ."""
@@ -122,7 +122,7 @@ class Binomial(Elementwise):
     def saturated(self, y):
         """The entropy of y."""
         y = jnp.asarray(y)
-        return -(xlogy(y, y) + xlogy(1 - y, 1 - y))
+        return -(times_log(y) + times_log(1 - y))
 
     def valid(self, y):
         """From 0 to 1."""

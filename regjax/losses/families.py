@@ -8,7 +8,7 @@ from jax import Array
 from jax.scipy.special import gammaln, xlogy
 
 from regjax.core.node import register_node
-from regjax.losses.protocol import Elementwise, check_link, log_largest, raised
+from regjax.losses.protocol import Elementwise, check_link, log_largest, raised, times_log
 
 _POWERS = {"sqrt": 0.5, "inverse": -1.0, "inverse_square": -2.0}
 
@@ -134,7 +134,7 @@ class Poisson(PowerVariance):
         t = jnp.asarray(y + theta)
         slip = 8 * float(jnp.finfo(jnp.result_type(t, float)).eps) * (1 + jnp.asarray(y))
         inside, t = t >= -slip, jnp.maximum(t, 0)
-        return jnp.where(inside, xlogy(t, t) - t, jnp.inf)
+        return times_log(t) - t + jnp.where(inside, 0, jnp.inf)
 
     def valid(self, y):
         """Not negative."""
@@ -298,13 +298,13 @@ class NegativeBinomial(Elementwise):
         share = t / whole
         slip = 8 * float(jnp.finfo(jnp.result_type(share, float)).eps)
         inside, m = (share >= -slip) & (share <= 1 + slip), jnp.clip(share, 0, 1)
-        value = whole * (xlogy(m, m) + xlogy(1 - m, 1 - m) - m * jnp.log(self.dispersion))
+        value = whole * (times_log(m) + times_log(1 - m) - m * jnp.log(self.dispersion))
         return jnp.where(inside, value, jnp.inf)
 
     def saturated(self, y):
         """ℓ at μ = y."""
         y = jnp.asarray(y)
-        return -xlogy(y, y) + (y + 1 / self.dispersion) * jnp.log1p(self.dispersion * y)
+        return -times_log(y) + (y + 1 / self.dispersion) * jnp.log1p(self.dispersion * y)
 
     def valid(self, y):
         """Not negative."""

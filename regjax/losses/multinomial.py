@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_softmax, softmax
-from jax.scipy.special import gammaln, xlogy
+from jax.scipy.special import gammaln
 
 from regjax.core.node import register_node
-from regjax.losses.protocol import Elementwise, weighted, weighted_sum
+from regjax.losses.protocol import Elementwise, times_log, weighted, weighted_sum
 
 
 @register_node
@@ -48,7 +48,7 @@ class Multinomial(Elementwise):
         slip = 64 * float(jnp.finfo(t.dtype).eps)
         inside = jnp.all(t >= -slip, axis=-1, keepdims=True)
         t = jnp.maximum(t, 0)
-        return jnp.where(inside, jnp.sum(xlogy(t, t), axis=-1, keepdims=True), jnp.inf)
+        return jnp.where(inside, jnp.sum(times_log(t), axis=-1, keepdims=True), jnp.inf)
 
     def mean(self, eta):
         """The probabilities of the classes."""
@@ -56,7 +56,7 @@ class Multinomial(Elementwise):
 
     def saturated(self, y):
         """The entropy of each row (n, 1)."""
-        return -jnp.sum(xlogy(y, y), axis=-1, keepdims=True)
+        return -jnp.sum(times_log(y), axis=-1, keepdims=True)
 
     def valid(self, y):
         """Rows of shares."""

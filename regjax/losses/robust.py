@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from regjax.core.node import register_node
-from regjax.losses.protocol import Elementwise
+from regjax.losses.protocol import Elementwise, log_one_plus
 
 
 @register_node
@@ -65,7 +65,7 @@ class LogCosh(Elementwise):
     def value(self, y, eta):
         """ℓ."""
         size = jnp.abs(y - eta)
-        return size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(2.0).astype(jnp.result_type(size, float))
+        return size + log_one_plus(jnp.exp(-2 * size)) - jnp.log(2.0).astype(jnp.result_type(size, float))
 
     def gradient(self, y, eta):
         """tanh(η − y)."""
