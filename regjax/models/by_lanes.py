@@ -10,6 +10,7 @@ from jax import Array, lax
 
 from regjax.core.lanes import computes_on_cpu, hides_lanes, in_lockstep, sees_lanes, split_axes
 from regjax.models.problem import silence
+from regjax.models.shared_design import SharedDesign, with_lane_axes
 from regjax.solvers.newton import is_quadratic, newton
 from regjax.solvers.newton_lanes import newton_attempt
 from regjax.solvers.run import Outcome
@@ -35,12 +36,20 @@ def are_small(arguments: Any, init: Array, solver: Any) -> bool:
 
 
 def fit_lanes(
-    arguments: Any, init: Array, tol: Array, careful: Callable[..., Found], *, intercept: bool, small: bool
+    arguments: Any,
+    init: Array,
+    tol: Array,
+    careful: Callable[..., Found],
+    *,
+    intercept: bool,
+    small: bool,
+    share: Callable[[Array, Array], SharedDesign] | None = None,
 ) -> Found:
     """The solution, without derivatives.
 
     On CPU data sets and folds are made ready and solved by `careful(arguments, init, tol)` one after the other, so that
-    there is one copy of X at a time and not one for each. `small` problems with data of their own are solved together,
+    there is one copy of X at a time and not one for each; it gets `share(X, weights)` in place of X, if that is given,
+    which serves all fits of one design. `small` problems with data of their own are solved together,
     as many as stay in a core's cache, on the columns as they are: where they would have to be centred first, the
     attempt is given up, and what is left is for `careful`.
     """
@@ -73,6 +82,10 @@ def fit_lanes(
         whole = math.prod(X.shape[:rank]) in (1, math.prod(lanes))  # no design would have to be copied
         if small and apart and whole and math.prod(lanes) > 1:
             return in_lockstep(put_together(attempt), put_together(careful), problems, rank)
+        if share is not None and math.prod(X.shape[:rank]) == 1:
+            v = jnp.ones((1,) * rank + X.shape[rank:-1], X.dtype) if design[1] is None else design[1]
+            shared = with_lane_axes(share(X.reshape(X.shape[rank:]), v), rank)
+            return hides_lanes(put_together(careful), ((shared, design[1]), rest), rank, owners=1)
         return hides_lanes(put_together(careful), problems, rank, owners=1)
 
     X, y, offset, weights, *parts = arguments

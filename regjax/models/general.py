@@ -1,5 +1,6 @@
 """Σᵢ vᵢ ℓ(yᵢ, oᵢ + b + xᵢw) + P(w) for losses other than the squared one."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,8 +17,9 @@ from regjax.models.by_lanes import Found, are_small, fit_lanes
 from regjax.models.penalized import worst
 from regjax.models.prepare import prepare, within
 from regjax.models.problem import Samples, silence
-from regjax.penalties import Penalty, Zero, is_valid
-from regjax.solvers.any_loss import minimize_loss
+from regjax.models.shared_design import SharedDesign, poisoned, share
+from regjax.penalties import Penalty, Zero, is_valid, limit
+from regjax.solvers.any_loss import minimize_loss, takes_turned
 from regjax.solvers.exact_fits import quantile_null_pull, with_derivatives
 from regjax.solvers.manifold import optimality, solve_on_manifold
 from regjax.solvers.program import is_program, quantile_program
@@ -96,17 +98,25 @@ def accepted(loss: Loss, y: Array, weights: Array | None) -> Array:
 @partial(jax.jit, static_argnames=("intercept", "standardize", "solver", "max_iter"))
 def fit_general(arguments: Arguments, init, tol, *, intercept, standardize, solver, max_iter):
     """Coefficients (p, t), the intercept (t,), and the rest of a `Solution`."""
+    turned = takes_turned(solver, arguments.loss, arguments.penalty)
+
+    def share_columns(X, weights):
+        return share(X, weights, intercept or arguments.loss.cancels_constants)
 
     def careful(arguments, init, tol):
-        task, penalty, data, size = pose_task(arguments, intercept, standardize)
+        pose = partial(_pose_turned, share=share_columns) if turned else pose_task
+        task, penalty, data, size = pose(arguments, intercept, standardize)
         start = jnp.concatenate([jnp.zeros_like(init[:1]), init * size[:, None]])
         outcome = minimize_loss(task, penalty, start, solver=solver, tol=tol, max_iter=max_iter)
-        point = outcome.coef
+        point, objective = outcome.coef, outcome.objective
+        objective = task.objective(penalty, point) if objective is None else objective
         b = task.one * point[0] - data.mean_x @ point[1:]
-        return Found(outcome._replace(coef=point.at[0].set(b)), task.objective(penalty, point))
+        return Found(outcome._replace(coef=point.at[0].set(b), objective=None), objective)
 
     small = are_small(arguments, init, solver) and not standardize
-    outcome, known_objective = fit_lanes(arguments, init, tol, careful, intercept=intercept, small=small)
+    outcome, known_objective = fit_lanes(
+        arguments, init, tol, careful, intercept=intercept, small=small, share=share_columns if turned else None
+    )
     task, penalty, data, size = pose_task(arguments, intercept, standardize)  # X only for derivatives
     known_b, w = task.loss.visible(outcome.coef[0]), outcome.coef[1:]
     centred_b = outcome.coef[0] + lax.stop_gradient(data.mean_x) @ w
@@ -145,6 +155,26 @@ def pose_task(arguments: Arguments, intercept: bool, standardize: bool):
     y, offset = (a if weights is None else silence(a, weights) for a in (y, offset))
     one = jnp.asarray(float(intercept), X.dtype)
     return Task(data.X, loss.encode(y, data.weights), offset, data.weights, one, loss), penalty, data, size
+
+
+class Middle(NamedTuple):
+    """The means of the scaled columns (p,), zero without an intercept."""
+
+    mean_x: Array
+
+
+def _pose_turned(arguments: Arguments, intercept: bool, standardize: bool, share: Callable[[Array, Array], Any]):
+    """`pose_task` of a `SharedDesign`, or of X: of the centred data only the means are known."""
+    X, y, offset, weights, loss, penalty, limits = arguments
+    v = jnp.ones(len(y), y.dtype) if weights is None else weights
+    design = X if isinstance(X, SharedDesign) else share(X, v)
+    columns, size = design.pose(v, intercept or loss.cancels_constants, standardize)
+    if limits is not None:
+        penalty = limit(penalty, *(end * size[:, None] for end in limits))
+    y, offset = silence(y, v), poisoned(silence(offset, v), design, v)
+    one = jnp.asarray(float(intercept), columns.dtype)
+    mean_x = one * (design.center + columns.mean) / size
+    return Task(columns, loss.encode(y, v), offset, v, one, loss), penalty, Middle(mean_x), size
 
 
 @partial(jax.jit, static_argnames=("intercept", "standardize"))

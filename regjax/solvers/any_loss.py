@@ -74,6 +74,11 @@ def resolve_loss(solver: str | Solver | None, loss: Loss, penalty: Penalty, num_
     return found
 
 
+def takes_turned(solver: Solver, loss: Loss, penalty: Penalty) -> bool:
+    """Whether `minimize_loss` will be done by a solver that takes columns one by one: `Turned` is for it alone."""
+    return solver is proximal_newton and takes(penalty) and not loss.coupled and computes_on_cpu()
+
+
 def minimize_loss(
     task: Task, penalty: Penalty, init: Array, *, solver: Solver, tol: Any, max_iter: int | None
 ) -> Outcome:
@@ -105,7 +110,7 @@ def _minimize(task: Task, penalty: Penalty, init: Array, tol: Any, *, solver: So
     def on_columns_that_matter(data, variants):
         return working_newton(data, *variants, **({"max_iter": 100} | numerics))
 
-    focused = solver is proximal_newton and takes(penalty) and not task.loss.coupled and computes_on_cpu()
+    focused = takes_turned(solver, task.loss, penalty)
 
     @sees_lanes
     def over_lanes(data, loss, penalty, init, tol):

@@ -65,9 +65,13 @@ class Gathered(NamedTuple):
         p, slots = self.inside.size, self.index.size
         strip = min(2 * BATCH, slots)
         rank = jnp.where(~self.inside & (rank > 0), rank, 0)
+        # in float32, of which XLA's CPU backend finds the largest ten times as fast
+        unit = jnp.max(jnp.where(jnp.isfinite(rank), rank, 0))
+        rank = (rank / jnp.where(unit > 0, unit, 1)).astype(jnp.float32)
         count = jnp.minimum(jnp.minimum(jnp.sum(rank > 0), budget), self.room).astype(jnp.int32)
-        # mostly there is nothing to add: the sort would take as long as a pass over X
-        order = lax.cond(count > 0, lambda: jnp.argsort(-rank).astype(jnp.int32), lambda: jnp.zeros(p, jnp.int32))
+        # mostly there is nothing to add: even so it would take as long as a pass over X
+        most = min(p, slots)
+        order = lax.cond(count > 0, lambda: lax.top_k(rank, most)[1], lambda: jnp.zeros(most, jnp.int32))
         order = jnp.concatenate([order, jnp.zeros(BATCH, jnp.int32)])
 
         def batch(carry):

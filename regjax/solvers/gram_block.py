@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from regjax.core.loop import iterate
 from regjax.penalties.elementary import soft
 
-_AT_ONCE = 4  # rows of a product
+_AT_ONCE = 16  # rows of a product
 _PATIENCE = 30  # rounds without progress after which there will be none: with 10, lanes in float32 gave up too early
 _ENTRIES = 3  # sweeps that only let columns enter, where the support is almost known: Newton steps move the others
 _STEPS = (32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1536, 2048, 3072)  # sizes of supports

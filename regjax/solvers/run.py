@@ -13,12 +13,16 @@ from regjax.solvers.polish import polish
 
 
 class Outcome(NamedTuple):
-    """What a solver returns: coefficients (p, t) with their certificate, steps taken, and a `Status`."""
+    """What a solver returns: coefficients (p, t) with their certificate, steps taken, and a `Status`.
+
+    And the objective there, from one that knows it.
+    """
 
     coef: Array
     certificate: Certificate
     num_iter: Array
     status: Array
+    objective: Array | None = None
 
 
 def run(

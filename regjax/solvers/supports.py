@@ -8,7 +8,7 @@ from jax import Array, lax
 from regjax.losses import Loss
 from regjax.penalties import Zero
 from regjax.solvers.greedy import Fit, View, invert
-from regjax.solvers.task import Task, null_model, refit
+from regjax.solvers.task import Task, null_model, place, refit
 
 _FETCH = 16  # columns whose products with all are computed at once: one pass over the data serves them
 
@@ -144,8 +144,8 @@ class LossProblem(NamedTuple):
         columns = jnp.where(used[:, None], self.Z[index], 0)
         task = Task(columns.T, self.y, self.offset, self.weights, self.one, self.loss)
         point = jnp.concatenate([self.null[None], jnp.where(used, start, 0)])[:, None]
-        point, _, _ = refit(task, point, lambda w: used[:, None] * w)
-        eta = task.predictor(point)
+        here, _ = refit(task, place(task, point), lambda w: used[:, None] * w)
+        point, eta = here.point, here.eta
         bend = task.press(eta, jnp.ones_like(eta))[:, 0]
         total = jnp.sum(bend)
         centre = self.one * (self.Z @ bend) / jnp.where(total > 0, total, 1)

@@ -11,24 +11,26 @@ from regjax.core.krylov import conjugate_gradients
 from regjax.core.loop import iterate
 from regjax.core.products import cross
 from regjax.core.solution import Status, largest, relative
+from regjax.core.turned import Turned
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
 from regjax.penalties.separable import Separable
 from regjax.solvers.certificate import Certificate, least_gap
 
-Data = tuple[Array, Array, Array, Array, Array]  # X, y, offset, weights and `one` of a `Task`
+Data = tuple[Any, Array, Array, Array, Array]  # X, y, offset, weights and `one` of a `Task`
 
 
 class Task(NamedTuple):
     """What a solver for general losses is given. A point is (p + 1, t): the intercept in front of the coefficients.
 
     Attributes:
-        X: (n, p), its columns about their means where there is an intercept. y: (n, t). offset: (n, t). weights: (n,).
+        X: (n, p), its columns about their means where there is an intercept; `Turned` for some solvers.
+        y: (n, t). offset: (n, t). weights: (n,).
         one: 1 with an intercept, else 0, a scalar.
         loss: ℓ.
     """
 
-    X: Array
+    X: Any
     y: Array
     offset: Array
     weights: Array
@@ -45,7 +47,12 @@ class Task(NamedTuple):
 
     def pull(self, slopes: Array) -> Array:
         """The adjoint of `image`: (p + 1, t)."""
-        return jnp.concatenate([self.one * jnp.sum(slopes, axis=0, keepdims=True), cross(self.X, slopes)])
+        along = self.X.cross(slopes) if isinstance(self.X, Turned) else cross(self.X, slopes)
+        return jnp.concatenate([self.one * jnp.sum(slopes, axis=0, keepdims=True), along])
+
+    def pull_of_sizes(self, sizes: Array) -> Array:
+        """What `pull` of the coefficients adds up, in absolute values: (p, t)."""
+        return self.X.cross_of_sizes(sizes) if isinstance(self.X, Turned) else cross(jnp.abs(self.X), sizes)
 
     def total(self, eta: Array) -> Array:
         """Σ v ℓ, inf where it is not a number."""
@@ -171,22 +178,18 @@ def free_step(task: Task, here: Place, free: Callable[[Array], Array]) -> tuple[
     return project(conjugate_gradients(apply, -slope, tol=eps, max_iter=min(2 * slope.size, 500))), slope
 
 
-def refit(
-    task: Task, point: Array, free: Callable[[Array], Array], eta: Array | None = None
-) -> tuple[Array, Array, Array]:
+def refit(task: Task, start: Place, free: Callable[[Array], Array]) -> tuple[Place, Array]:
     """Minimise the loss over the intercept and the directions that `free` projects onto, by Newton's method.
 
     No penalty charges them.
 
     Returns:
-        The point, the step that would come next (one that is not short tells that there is no minimum), and the
-        predictors at the point; `eta` are those at the start, if they are known.
+        The place, and the step that would come next: one that is not short tells that there is no minimum.
     """
-    start = place(task, point, eta)
     if task.loss.coupled:
         return _refit_all(task, start, free)
-    nothing = jnp.all(free(_everywhere(point[1:])) == 0)
-    return lax.cond(nothing, lambda: _refit_intercept(task, start), lambda: _refit_all(task, start, free))
+    nothing = jnp.all(free(_everywhere(start.point[1:])) == 0)
+    return lax.cond(nothing, lambda: refit_intercept(task, start), lambda: _refit_all(task, start, free))
 
 
 def _everywhere(coef: Array) -> Array:
@@ -200,7 +203,7 @@ def _left(slope: Array, size: Array) -> Array:
     return jnp.where(error <= 4 * float(jnp.finfo(slope.dtype).eps) * size, 0, error)
 
 
-def _refit_intercept(task: Task, start: Place) -> tuple[Array, Array, Array]:
+def refit_intercept(task: Task, start: Place) -> tuple[Place, Array]:
     """`refit` over the intercept alone, without a pass over X."""
 
     def next_step(here):
@@ -221,10 +224,10 @@ def _refit_intercept(task: Task, start: Place) -> tuple[Array, Array, Array]:
 
     move, slope, error = next_step(start)
     here, move, _ = iterate(step, (start, move, slope), tol=0, max_iter=50, patience=3, error=error).state
-    return here.point, whole(move), here.eta
+    return here, whole(move)
 
 
-def _refit_all(task: Task, start: Place, free: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+def _refit_all(task: Task, start: Place, free: Callable[[Array], Array]) -> tuple[Place, Array]:
     """`refit` over everything that is free, by conjugate gradients."""
 
     def step(state):
@@ -234,19 +237,20 @@ def _refit_all(task: Task, start: Place, free: Callable[[Array], Array]) -> tupl
         return (here, direction, slope), _left(slope, unit * jnp.sum(jnp.abs(working_point(task, here)[1])))
 
     size = jnp.abs(working_point(task, start)[1])
-    unit = jnp.maximum(1, relative(jnp.max(cross(jnp.abs(task.X), size)), jnp.sum(size)))
+    unit = jnp.maximum(1, relative(jnp.max(task.pull_of_sizes(size)), jnp.sum(size)))
     still = jnp.zeros_like(start.point)
     here, direction, _ = iterate(step, (start, still, still), tol=0, max_iter=50, patience=3).state
-    return here.point, direction, task.predictor(here.point)
+    eta = task.predictor(here.point)  # without the rounding that steps have left there
+    return here._replace(eta=eta, loss=task.total(eta)), direction
 
 
 def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | None = None) -> Null:
     """The best point among those that the penalty does not charge (or in `free`)."""
     if free is None and isinstance(penalty, Zero):  # at whose minimum nothing is left to measure slopes in
         null = null_model(task, penalty, jnp.zeros_like)
-        point, direction, eta = refit(task, null.point, penalty.unpenalised, null.eta)
-        exists = null.exists & ~runs_away(task, eta, task.image(direction))
-        return null._replace(point=point, eta=eta, exists=exists)
+        here, direction = refit(task, place(task, null.point, null.eta), penalty.unpenalised)
+        exists = null.exists & ~runs_away(task, here.eta, task.image(direction))
+        return null._replace(point=here.point, eta=here.eta, exists=exists)
     free = penalty.unpenalised if free is None else free
     start = task.loss.start(task.y)
     each = task.weights[:, None]  # those of a coupled loss may vanish for directions that change nothing
@@ -255,16 +259,15 @@ def null_model(task: Task, penalty: Penalty, free: Callable[[Array], Array] | No
     mean = jnp.sum(weight * (start - task.offset), axis=0) / jnp.where(total > 0, total, 1)
     point = jnp.zeros((task.X.shape[1] + 1, start.shape[1]), task.X.dtype).at[0].set(task.one * mean)
     first = place(task, point, task.offset + task.one * point[0] + jnp.zeros_like(start))
-    point, direction, eta = refit(task, point, free, first.eta)
-    here = place(task, point, eta)
+    here, direction = refit(task, first, free)
     # where all directions are free, only rounding is left of slopes: then the unit is what they were before
     everything = jnp.all(free(_everywhere(point[1:])) == _everywhere(point[1:]))
     _, slopes = working_point(task, jax.tree.map(lambda a, b: jnp.where(everything, a, b), first, here))
     deviance = here.loss - task.loss.least(task.y, task.weights)
     deviance = jnp.where(jnp.isfinite(deviance), jnp.maximum(deviance, 0), 0)
-    exists = ~runs_away(task, eta, task.image(direction))
+    exists = ~runs_away(task, here.eta, task.image(direction))
     slope = jnp.max(jnp.abs(task.pull(slopes)[1:]))
-    return Null(point, eta, deviance, slope, exists, worth_of_one(slope, slopes))
+    return Null(here.point, here.eta, deviance, slope, exists, worth_of_one(slope, slopes))
 
 
 def worth_of_one(slope: Array, slopes: Array) -> Array:
@@ -344,7 +347,7 @@ def certify_and_pull(
     if not (dual and loss.has_dual and loss.convex and penalty.convex):
         off = distance(penalty, point, here, null.of_one)
         return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope), here
-    at = eta if refitted else refit(task, point, penalty.unpenalised, eta)[2]
+    at = eta if refitted else refit(task, place(task, point, eta), penalty.unpenalised)[0].eta
     there = here if refitted else lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
     off, image = distance(penalty, point, here, null.of_one), -there[1:]
     theta = loss.gradient(task.y, at)

@@ -7,6 +7,7 @@ up to date, and columns that enter are added to it. Columns outside of the set a
 certificate needs anyway.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,12 +16,14 @@ from jax import Array, lax
 
 from regjax.core.loop import iterate
 from regjax.core.solution import Status
+from regjax.core.turned import Turned
 from regjax.losses import Loss
 from regjax.penalties import L1, Limited, Penalty
 from regjax.solvers.certificate import Certificate
 from regjax.solvers.engine import strengths_of
 from regjax.solvers.gathered import BATCH, Gathered
 from regjax.solvers.gram_block import Block, Strengths, image, positions, settle
+from regjax.solvers.read_off import solve_or_read_off
 from regjax.solvers.run import Outcome
 from regjax.solvers.task import (
     Data,
@@ -32,6 +35,7 @@ from regjax.solvers.task import (
     null_model,
     place,
     refit,
+    refit_intercept,
     separated,
     working_point,
     working_weights,
@@ -68,39 +72,54 @@ class Hessian(NamedTuple):
     rate: Array
 
 
-class Lane(NamedTuple):
-    """What a variant leaves for the next: its point, ∇ of the loss there, and what the two may have in common.
+class Point(NamedTuple):
+    """A point of the path.
 
     Attributes:
-        sound: whether there is a variant before, and it ended near its minimum.
-        point, pull: (p + 1, 1).
-        strength, since: Σ l1, and by how much it and the point changed since the variant before.
-        null: the null model of this `loss` with these coefficients `free`.
+        point, pull: (p + 1, 1), and ∇ of the loss there. eta: (n, 1), its predictors.
+        strength: log Σ l1.
+        sound: whether it is near the minimum.
+        linked: whether the null model is that of the variant before, so that there may be a line to it.
+    """
+
+    point: Array
+    pull: Array
+    eta: Array
+    strength: Array
+    sound: Array
+    linked: Array
+
+
+class Lane(NamedTuple):
+    """What a variant leaves for the next: where it ended, and what the two may have in common.
+
+    Attributes:
+        last: where it ended; not `sound` if there is none before.
+        since: by how much strength and point changed since the variant before.
+        null: the null model of this `loss` with these coefficients `free`, and its place.
         hessian: the last.
     """
 
-    sound: Array
-    point: Array
-    pull: Array
-    strength: Array
+    last: Point
     since: tuple[Array, Array]
-    null: Null
+    null: tuple[Null, Place]
     loss: Loss
     free: Array
     hessian: Hessian
 
     def extended(self, strength: Array) -> Array:
         """Where the path leads to from the last two points, without crossing 0."""
-        change, rise = self.since
-        ratio = (strength - self.strength) / jnp.where(rise == 0, 1, rise)
-        far = self.point + jnp.where((rise != 0) & jnp.isfinite(ratio), jnp.clip(ratio, 0, 2), 0) * change
-        return far.at[1:].set(jnp.where(far[1:] * self.point[1:] > 0, far[1:], 0))
+        (rise, change), point = self.since, self.last.point
+        ratio = (strength - self.last.strength) / jnp.where(rise == 0, 1, rise)
+        far = point + jnp.where((rise != 0) & jnp.isfinite(ratio), jnp.clip(ratio, 0, 2), 0) * change
+        return far.at[1:].set(jnp.where(far[1:] * point[1:] > 0, far[1:], 0))
 
 
 def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: Array, *, max_iter: int) -> Outcome:
     """Damped proximal Newton steps on a working set, for variants of one problem along the first axis of the rest.
 
-    A variant is done when its certificate is at most `tol`, and its last step promised no more either.
+    A variant is done when its certificate is at most `tol`, and its last step promised no more either. Variants between
+    two others may be read off these.
 
     Args:
         data: with one target.
@@ -108,52 +127,107 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         init: (L, p + 1, 1), zero to start from the variant before.
         max_iter: of every variant.
     """
-    X = data[0]
-    columns = lax.optimization_barrier(X.T)  # in memory of its own, once for all
+    X = data[0] if isinstance(data[0], Turned) else Turned.of(data[0])
+    data, variants = (X, *data[1:]), (loss, penalty, init, tol)
 
-    def one(last: Lane, variant):
-        loss, penalty, init, tol = variant
-        task, free = Task(*data, loss), penalty.free(init[1:])
-        same = last.sound & jnp.all(free == last.free) & _equal(loss, last.loss)
-        null = lax.cond(same, lambda: last.null, lambda: null_model(task, penalty))
+    def variant_of(number):
+        loss, *rest = jax.tree.map(lambda leaf: leaf[number], variants)
+        return Task(*data, loss), *rest
+
+    def solve(lane: Lane, number, again, read: Point):
+        """Variant `number` from where the last one ended; or if `again` from where it was read off."""
+        task, penalty, init, tol = variant_of(number)
+        last, free = lane.last, penalty.free(init[1:])
+        same = last.sound & jnp.all(free == lane.free) & _equal(task.loss, lane.loss)
+        null, nowhere = lax.cond(same, lambda: lane.null, lambda: _null_model(task, penalty))
         given = jnp.any(init != 0)
-        goes_on = same & ~given & loss.convex
+        goes_on = same & ~given & task.loss.convex
         strengths = _strengths(penalty, init)
-        strength = jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
-        start = jnp.where(given, init, jnp.where(goes_on, last.extended(strength), null.point))
+        strength = _log_sum(strengths)
+        start = jnp.where(given, init, jnp.where(goes_on, lane.extended(strength), null.point))
+        start = jnp.where(again, read.point, start)
         w = jnp.where(jnp.isinf(strengths.l1), 0, strengths.clip(start[1:, 0]))
         point = start.at[1:, 0].set(w)
-        here = place(task, point, _predictors(task, columns, point))
-        cold = here._replace(point=null.point, eta=null.eta, loss=task.total(null.eta))
-        worse = here.loss + penalty.value(here.point[1:]) > cold.loss + penalty.value(cold.point[1:])
-        far = worse & loss.convex | ~jnp.isfinite(here.loss)  # a start from which Newton's method may not find back
-        here = jax.tree.map(lambda a, b: jnp.where(far, a, b), cold, here)
+        here = _at(task, nowhere, point, _predictors(task, point))
+        worse = here.loss + penalty.value(here.point[1:]) > nowhere.loss + penalty.value(nowhere.point[1:])
+        far = worse & task.loss.convex | ~jnp.isfinite(here.loss)  # from there Newton's method may not find back
+        here = jax.tree.map(lambda a, b: jnp.where(far, a, b), nowhere, here)
         pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
-        hessian = last.hessian._replace(serves=last.hessian.serves & goes_on, rate=_AGES * last.hessian.rate)
-        outcome, pull, hessian = _solve(task, columns, penalty, strengths, null, here, pull, hessian, tol, max_iter)
-        point = outcome.coef
-        since = jnp.where(goes_on, point - last.point, 0), jnp.where(goes_on, strength - last.strength, 0)
-        sound = jnp.all(jnp.isfinite(point)) & (outcome.certificate.error <= _FAR)
-        return Lane(sound, point, pull, strength, since, null, loss, free, hessian), outcome
+        pull = jnp.where(again, read.pull, pull)
+        hessian = lane.hessian._replace(serves=lane.hessian.serves & goes_on, rate=_AGES * lane.hessian.rate)
+        outcome, here, pull, hessian = _solve(task, penalty, strengths, null, here, pull, hessian, tol, max_iter)
+        since = jnp.where(goes_on, strength - last.strength, 0), jnp.where(goes_on, here.point - last.point, 0)
+        sound = jnp.all(jnp.isfinite(here.point)) & (outcome.certificate.error <= _FAR)
+        end = Point(here.point, pull, here.eta, strength, sound, goes_on)
+        last, since = jax.tree.map(lambda old, new: jnp.where(again, old, new), (last, lane.since), (end, since))
+        return Lane(last, since, (null, nowhere), task.loss, free, hessian), end, outcome
+
+    def read_off(lane: Lane, ends: Point, numbers):
+        """The variants between neighbours among the ends."""
+        null, nowhere = lane.null
+
+        def on_the_line(pair):
+            task, penalty, init, _ = variant_of(numbers[pair])
+            left, right = (jax.tree.map(lambda a, k=k: a[pair + k], ends) for k in (0, 1))
+            strengths = _strengths(penalty, init)
+            strength = _log_sum(strengths)
+            share = (strength - right.strength) / (left.strength - right.strength)
+            linked = left.sound & right.sound & right.linked & (share > 0) & (share < 1) & null.exists
+            linked &= _equal(task.loss, lane.loss) & jnp.all(strengths.l1 > 0)
+            share = jnp.where(linked, share, 0)
+            point, eta = (share * a + (1 - share) * b for a, b in ((left.point, right.point), (left.eta, right.eta)))
+            here, _ = refit_intercept(task, _at(task, nowhere, point, eta))
+            return here, task.slopes(here.eta), strength, linked
+
+        def certified(variant):
+            number, here, pull = variant
+            task, penalty, _, tol = variant_of(number)
+            proof, _ = certify_and_pull(
+                task, penalty, null, here.point, eta=here.eta, pull=lambda _: pull, refitted=True
+            )  # fmt: skip
+            objective = here.loss + penalty.value(here.point[1:])
+            return Outcome(here.point, proof, jnp.int32(0), jnp.int32(Status.CONVERGED), objective), proof.error <= tol
+
+        here, slopes, strength, linked = lax.map(on_the_line, jnp.arange(len(numbers)))
+        task, *_ = variant_of(0)
+        pull = task.pull(slopes[..., 0].T).T[..., None]
+        outcome, good = lax.map(certified, (numbers, here, pull))
+        return (Point(here.point, pull, here.eta, strength, linked, linked), outcome), good & linked
 
     (n, p), nowhere, no = X.shape, jnp.zeros_like(init[0]), jnp.array(False)
     alone = isinstance(penalty.penalty if isinstance(penalty, Limited) else penalty, L1)  # then few more than n enter
     capacity = min(p, max(_LEAST, 3 * n // 2) if alone else p, _MOST)
-    variants = (loss, penalty, init, tol)
-    loss, penalty, *_ = jax.tree.map(lambda leaf: leaf[0], variants)
-    unknown = jax.eval_shape(lambda: null_model(Task(*data, loss), penalty))
-    nothing = Lane(
-        sound=no,
-        point=nowhere,
-        pull=nowhere,
-        strength=jnp.zeros((), X.dtype),
-        since=(nowhere, jnp.zeros((), X.dtype)),
+    task, first, *_ = variant_of(0)
+    unknown = jax.eval_shape(lambda: _null_model(task, first))
+    zero = jnp.zeros((), X.dtype)
+    point = Point(nowhere, nowhere, jnp.zeros((n, 1), X.dtype), zero, no, no)
+    outcome = Outcome(nowhere, Certificate(zero, zero, zero, zero), jnp.int32(0), jnp.int32(0), zero)
+    memory = Lane(
+        last=point,
+        since=(zero, nowhere),
         null=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), unknown),
-        loss=loss,
-        free=penalty.free(nowhere[1:]),
+        loss=task.loss,
+        free=first.free(nowhere[1:]),
         hessian=Hessian(jnp.zeros(n, X.dtype), Gathered.nothing(capacity, n, p, X.dtype), no, jnp.ones((), X.dtype)),
     )
-    return lax.scan(one, nothing, variants)[1]
+    may = jnp.all(init == 0) & loss.convex & loss.has_dual & penalty.convex
+    return solve_or_read_off(solve, read_off, memory, (point, outcome), may, len(tol))
+
+
+def _null_model(task: Task, penalty: Penalty) -> tuple[Null, Place]:
+    """The null model, and its place."""
+    null = null_model(task, penalty)
+    return null, place(task, null.point, null.eta)
+
+
+def _at(task: Task, like: Place, point: Array, eta: Array) -> Place:
+    """The place of a point with these predictors, in a task that has the place `like`."""
+    return like._replace(point=point, eta=eta, loss=task.total(eta))
+
+
+def _log_sum(strengths: Strengths) -> Array:
+    """log Σ l1, in which solutions along a path are closer to a line than in the strength."""
+    return jnp.log(jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1)))
 
 
 def _strengths(penalty: Penalty, point: Array) -> Strengths:
@@ -169,7 +243,6 @@ def _equal(one: Loss, other: Loss) -> Array:
 
 def _solve(
     task: Task,
-    columns: Array,
     penalty: Penalty,
     strengths: Strengths,
     null: Null,
@@ -178,26 +251,23 @@ def _solve(
     hessian: Hessian,
     tol: Array,
     max_iter: int,
-) -> tuple[Outcome, Array, Hessian]:
-    """One variant from `here`, where the loss has the gradient `pull`; with the gradient and the Hessian at its end."""
+) -> tuple[Outcome, Place, Array, Hessian]:
+    """One variant from `here`, with the gradient `pull`; also the place, the gradient and the Hessian at its end."""
     unit = jnp.where(null.deviance > 0, null.deviance, 1)
     eps = float(jnp.finfo(unit.dtype).eps)
     # the gap is of first order in the error of a dual point, what the next step would promise of second
     goal = jnp.maximum((0.4 * tol) ** 2, eps / 100)
 
-    def pull_by_columns(slopes):  # which lie in memory as a product reads them
-        return jnp.concatenate([task.one * jnp.sum(slopes, keepdims=True), columns @ slopes])
-
     def step(state, hessian):
         here, pull, _, last = state
         rank = _rank(strengths, here.point[1:, 0], -pull[1:, 0])
         last = jnp.where(hessian.serves, last, jnp.inf)  # what it promised tells nothing of a new one
-        hessian = _refreshed(task, columns, here, rank, hessian)
+        hessian = _refreshed(task, here, rank, hessian)
 
         def move(state):
             here, before, rate = state
             at, slopes = working_point(task, here)
-            direction, change = _newton_step(task, columns, strengths, hessian, here, at, slopes)
+            direction, change = _newton_step(task, strengths, hessian, here, at, slopes)
             charged = penalty.value(here.point[1:] + direction[1:]) - penalty.value(here.point[1:])
             predicted = charged + jnp.vdot(slopes, change)
             promised = -predicted / unit
@@ -209,10 +279,10 @@ def _solve(
         result = iterate(move, (here, last, hessian.rate), tol=goal, max_iter=_STEPS, last=True)
         here, promised, rate = result.state
         # steps leave their rounding in the predictors, which only a tight tolerance sees
-        eta = lax.cond(tol < _ROUGH * eps, lambda: _predictors(task, columns, here.point), lambda: here.eta)
-        point, _, eta = refit(task, here.point, penalty.unpenalised, eta)  # so that a dual point is near
-        here = here._replace(point=point, eta=eta, loss=task.total(eta))
-        proof, pull = certify_and_pull(task, penalty, null, point, eta=eta, pull=pull_by_columns, refitted=True)
+        exact = partial(_at, task, here, here.point)
+        here = lax.cond(tol < _ROUGH * eps, lambda: exact(_predictors(task, here.point)), lambda: here)
+        here, _ = refit(task, here, penalty.unpenalised)  # so that a dual point is near
+        proof, pull = certify_and_pull(task, penalty, null, here.point, eta=here.eta, refitted=True)
         complete = ~jnp.any((rank > _NEAR) & ~hessian.held.inside)
         hessian = hessian._replace(serves=complete & jnp.isfinite(result.error), rate=rate)
         return (here, pull, proof, promised), hessian, jnp.maximum(proof.error, promised)
@@ -223,13 +293,20 @@ def _solve(
     here, pull, proof, _ = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(separated(task, penalty, null, here.point), Status.SEPARATED, status)
-    return Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32)), pull, result.memory
+    objective = here.loss + penalty.value(here.point[1:])
+    outcome = Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32), objective)
+    return outcome, here, pull, result.memory
 
 
-def _predictors(task: Task, columns: Array, point: Array) -> Array:
-    """η (n, 1), by the columns of the support alone."""
-    w = point[1:, 0]
-    return task.offset + task.one * point[0] + image(columns, w, *positions(w != 0))[:, None]
+def _predictors(task: Task, point: Array) -> Array:
+    """η (n, 1)."""
+    return task.offset + task.one * point[0] + _image(task.X, point[1:, 0])[:, None]
+
+
+def _image(X: Turned, w: Array) -> Array:
+    """Xw (n,), by the columns of the support alone."""
+    w = X.scale * w
+    return image(X.rows, w, *positions(w != 0)) - X.mean @ w
 
 
 def _rank(strengths: Strengths, w: Array, pull: Array) -> Array:
@@ -243,13 +320,13 @@ def _rank(strengths: Strengths, w: Array, pull: Array) -> Array:
     return jnp.where((w != 0) | (strengths.l1 == 0), jnp.inf, jnp.where(eager > _SOON, eager, 0))
 
 
-def _refreshed(task: Task, columns: Array, here: Place, rank: Array, hessian: Hessian) -> Hessian:
+def _refreshed(task: Task, here: Place, rank: Array, hessian: Hessian) -> Hessian:
     """The Hessian, made anew here unless it serves, with the columns that have a rank."""
     weights = jnp.where(hessian.serves, hessian.weights, working_weights(task, working_point(task, here)[0])[:, 0])
     root, total = jnp.sqrt(weights), jnp.sum(weights)
 
     def rows_of(index):
-        rows = columns[index]
+        rows = task.X.columns(index)
         mean = task.one * (rows @ weights) / jnp.where(total > 0, total, 1)
         return root * (rows - mean[:, None])
 
@@ -261,7 +338,7 @@ def _refreshed(task: Task, columns: Array, here: Place, rank: Array, hessian: He
 
 
 def _newton_step(
-    task: Task, columns: Array, strengths: Strengths, hessian: Hessian, here: Place, at: Array, slopes: Array
+    task: Task, strengths: Strengths, hessian: Hessian, here: Place, at: Array, slopes: Array
 ) -> tuple[Array, Array]:
     """To the minimum over the set of the model of the loss with this Hessian plus the penalty: (p + 1, 1), its image.
 
@@ -283,7 +360,7 @@ def _newton_step(
     block = Block(held.gram, diagonal, held.live, target @ target, jnp.max(jnp.abs(pull)))
     inner = strengths.take(held.index)
     step = held.spread(settle(block, inner, inner, w, pull, 1000, near=True, goal=_EXACT).w - w)
-    change = image(columns, step, *positions(step != 0))
+    change = _image(task.X, step)
     shift = -task.one * (jnp.sum(slopes) + h @ change) / jnp.where(total > 0, total, 1)
     return jnp.concatenate([shift[None], step])[:, None], (shift + change)[:, None]
 
