@@ -1,11 +1,11 @@
 """Cross-validation: regjax beside cv.glmnet, adelie's cv_grpnet, scikit-learn's LassoCV and himalaya's RidgeCV.
 
-The task: 10 folds × 100 λ from λ_max to λ_max/100 (logistic: 50 to λ_max/20) and the path on all samples, with an
+The task: 10 folds × 100 λ from λ_max to λ_max/100 (logistic: to λ_max/20) and the path on all samples, with an
 intercept, float64. λ is per sample, as the peers have it (in ridge scikit-learn and himalaya hold it in the sum, and
 glmnet divides it by the deviation of y in the fold: each is judged by its own λ). Every method is given its fastest
 setting whose largest relative duality gap over all folds and λ is at most 1e-4, computed by numpy from the coefficients
 of the folds alone. Times are the best of several calls after a warm-up; compilation is apart. XLA and the peers may use
-all cores (regjax is tried on one device, whose products use them all, and on a device for each); OpenBLAS under XLA's
+all cores (regjax is tried on one device, which uses them all, and on a device for each); OpenBLAS under XLA's
 factorizations has one thread, since two stall where a core is busy. adelie draws folds of its own. scikit-learn fits
 ridge anew for every λ and fold, which takes minutes and is left to --tiny; its ℓ1 logistic solvers charge the intercept
 or were not tried, and are left out.
@@ -24,17 +24,16 @@ from typing import Any, NamedTuple
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import jax
 import numpy as np
 from support import common, peers
 
-import regjax
 from regjax.losses import Logistic, Squared
 from regjax.penalties import L1, L2
 
 SHAPES = [(500, 2000), (1000, 5000), (5000, 500)]
 CORRELATION = 0.5
 TARGET = 1e-4
+CORES = int(peers.CORES)
 SCRIPTS = {
     "glmnet": "glmnet_cv.R",
     "adelie": "adelie_cv.py",
@@ -132,29 +131,23 @@ def gap_of_folds(case, X, y, lams, folds, coef, name="regjax"):
     return worst
 
 
-def regjax_run(case, X, y, lams, folds):
-    """A Run, seconds to compile, and seconds of the path alone."""
-    splits = regjax.selection.splits.from_ids(folds)
+def regjax_run(what, X, y, lams, folds, counts):
+    """A Run on as many CPU devices as is fastest, seconds to compile, and seconds of the path alone."""
+    case = CASES[what]
 
-    def on(devices):
-        def validate(X, y, lams):
-            return regjax.cross_validate(
-                X, y, case.loss, case.penalty(lams), folds=splits, per_sample=True, tol=TARGET, devices=devices
-            )  # fmt: skip
+    def read(folder, reply):
+        return reply, np.fromfile(folder / "coef_0.bin").reshape(len(np.unique(folds)), len(lams), X.shape[1])
 
-        return common.time_compiled(validate, X, y, lams)
+    def on(count):
+        request = {"model": what, "devices": count, "tol": TARGET}
+        arrays = {"X": X, "y": y, "lams": lams, "folds": folds}
+        return peers.exchange("regjax", "regjax_cv.py", arrays, request, read, sys.executable)
 
-    def alone(X, y, lams):
-        return regjax.path(X, y, case.loss, case.penalty(lams), tol=TARGET)
-
-    timings = {1: on(None), len(jax.devices()): on(jax.devices())}
-    fastest = min(timings, key=lambda count: timings[count][0])
-    seconds, compile_seconds, cv = timings[fastest]
-    path_seconds = common.time_compiled(alone, X, y, lams)[0]
-    coef = np.asarray(cv.fits.params.coef)
-    setting = {f"seconds on {count} device(s)": round(timing[0], 3) for count, timing in timings.items()}
-    run = peers.Run(seconds, gap_of_folds(case, X, y, lams, folds, coef), coef, setting)
-    return run, compile_seconds, path_seconds
+    found = {count: on(count) for count in counts}
+    reply, coef = min(found.values(), key=lambda pair: pair[0]["seconds"])
+    setting = {f"seconds on {count} device(s)": round(reply["seconds"], 3) for count, (reply, _) in found.items()}
+    run = peers.Run(reply["seconds"], gap_of_folds(case, X, y, lams, folds, coef), coef, setting)
+    return run, reply["compile"], min(reply["path"] for reply, _ in found.values())
 
 
 def peer_run(name, case, X, y, lams, folds, command=None):
@@ -188,7 +181,7 @@ def problem(n, p, what="lasso"):
     X, y, _ = common.problem(n, p, CORRELATION)
     count, smallest = 100, 0.01
     if what == "ℓ1 logistic":
-        y, count, smallest = (y > np.median(y)).astype(float), 50, 0.05
+        y, count, smallest = (y > np.median(y)).astype(float), 100, 0.05
     lams = np.max(np.abs((y - y.mean()) @ X)) * np.geomspace(1, smallest, count)
     return X, y, lams, np.random.default_rng(1).permutation(n) % 10
 
@@ -198,7 +191,7 @@ def run_tiny():
     for what in ("lasso", "ridge"):
         case = CASES[what]
         X, y, lams, _ = problem(60, 12, what)
-        ours, *_ = regjax_run(case, X, y, lams, folds)
+        ours, *_ = regjax_run(what, X, y, lams, folds, [CORES])
         theirs = peer_run("scikit-learn", case, X, y, lams, folds, command=sys.executable)
         assert ours.gap <= TARGET, (what, ours.gap)
         assert theirs is not None, f"{what}: scikit-learn does not reach the gap"
@@ -206,7 +199,7 @@ def run_tiny():
             apart = np.linalg.norm((ours.coef - theirs.coef) @ X.T, axis=2) / np.linalg.norm(y)
             assert np.all(apart <= 2 * TARGET**0.5), apart.max()
     X, y, lams, _ = problem(60, 12, "ℓ1 logistic")
-    ours, *_ = regjax_run(CASES["ℓ1 logistic"], X, y, lams, folds)
+    ours, *_ = regjax_run("ℓ1 logistic", X, y, lams, folds, [CORES])
     assert ours.gap <= TARGET, ours.gap
     print("cross_validation: regjax and scikit-learn reach a gap of 1e-4 in every fold, and agree")
 
@@ -218,7 +211,7 @@ def run_all(only, models, shapes):
         for what in models:
             case = CASES[what]
             X, y, lams, folds = problem(n, p, what)
-            ours, compile_seconds, path_seconds = regjax_run(case, X, y, lams, folds)
+            ours, compile_seconds, path_seconds = regjax_run(what, X, y, lams, folds, [1, CORES])
             runs = {}
             for name in ["regjax", *rivals]:
                 if name != "regjax" and not settings_for(name, case, X.shape):
@@ -255,8 +248,6 @@ def main():
         ("--models", {"nargs": "+", "choices": list(CASES), "default": list(CASES), "help": "models to fit"}),
         ("--shapes", {"nargs": "+", "choices": shapes, "default": shapes, "help": "sizes of the data"}),
     )
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_num_cpu_devices", int(peers.CORES))
     if options.tiny:
         run_tiny()
     else:
