@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.solvers.gram_block import positions
 
-BATCH = 64  # columns are added in batches of this size
+BATCH = 64  # columns are added in batches of this size,
+_FEW = 16  # or of this one where it is enough
 
 
 class Gathered(NamedTuple):
@@ -74,6 +76,13 @@ class Gathered(NamedTuple):
         order = lax.cond(count > 0, lambda: lax.top_k(rank, most)[1], lambda: jnp.zeros(most, jnp.int32))
         order = jnp.concatenate([order, jnp.zeros(BATCH, jnp.int32)])
 
+        def in_full(count, of_first):  # often only some columns are added
+            def few():
+                return jnp.zeros((BATCH, *form.shape[1:]), form.dtype).at[:_FEW].set(of_first(_FEW))
+
+            form = jax.eval_shape(lambda: of_first(BATCH))
+            return lax.cond(count <= _FEW, few, lambda: of_first(BATCH))
+
         def batch(carry):
             held, done = carry
             new = lax.dynamic_slice_in_dim(order, done, BATCH)
@@ -83,16 +92,20 @@ class Gathered(NamedTuple):
             def put(a, b, axis=0):
                 return lax.dynamic_update_slice_in_dim(a, b, held.live, axis)
 
-            rows = jnp.where(on[:, None], rows_of(new), 0)
+            def rows_of_first(size):
+                return jnp.where(on[:size, None], rows_of(new[:size]), 0)
+
+            def products_of_first(size):
+                def multiply(i, products):  # by strips of the slots in use, not by all slots
+                    at = jnp.minimum(i * strip, slots - strip)
+                    block = rows[:size] @ lax.dynamic_slice_in_dim(columns, at, strip).T
+                    return lax.dynamic_update_slice_in_dim(products, block, at, 1)
+
+                return lax.fori_loop(0, (live + strip - 1) // strip, multiply, jnp.zeros((size, slots), rows.dtype))
+
+            rows = in_full(count - done, rows_of_first)
             columns = put(held.columns, rows)
-
-            def multiply(i, products):  # by strips of the slots in use, not by all slots
-                at = jnp.minimum(i * strip, slots - strip)
-                return lax.dynamic_update_slice_in_dim(
-                    products, rows @ lax.dynamic_slice_in_dim(columns, at, strip).T, at, 1
-                )
-
-            products = lax.fori_loop(0, (live + strip - 1) // strip, multiply, jnp.zeros((BATCH, slots), rows.dtype))
+            products = in_full(count - done, products_of_first)
             inside = held.inside.at[jnp.where(on, new, p)].set(True, mode="drop")
             gram = put(put(held.gram, products), products.T, 1)
             return Gathered(put(held.index, jnp.where(on, new, 0)), live, inside, columns, gram), done + BATCH

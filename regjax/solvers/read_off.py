@@ -1,8 +1,9 @@
-"""A path of lanes of which every second may be read off the solutions beside it, where its certificate allows that.
+"""A path of lanes of which most may be read off solutions on both sides, where their certificates allow that.
 
-From one solution to the next coefficients and predictors move almost along a line. What is read off that line costs no
-step, and one product with X certifies several lanes. So the lanes are taken in groups: every second one is solved,
-those between are read off, and which of them are not good enough are solved from there.
+From one solution to the next the point moves almost along a line, and so does the dual point: between two that are
+feasible all are, so that a lane between is certified without a product with the data. The lanes are taken in blocks. In
+a block every few lanes one is solved, and those between are read off; of those that are not good enough the worst is
+solved, and the others are read off anew.
 """
 
 from collections.abc import Callable
@@ -13,118 +14,105 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-PAIRS = 4  # lanes of a group that are read off
-_WAIT = 8  # lanes to solve before it is tried again where most of a group was not good enough, then twice as many
+_BLOCK = 32  # lanes at most
+_LONGEST = 16  # lanes from one that is solved to the next
 
 
-class Walk(NamedTuple):
-    """How far the path has come.
+class Block(NamedTuple):
+    """Consecutive lanes, how far they have come. Slot 0 is the last lane of the block before.
 
     Attributes:
-        base: the first lane of the group, int32.
-        stride: 2 if every second lane of it is read off, else 1.
-        count: how many are solved before others are read off, and how many have been.
-        turn: how many of these are done.
-        poor: (PAIRS,), which of those read off have still to be solved.
-        read: what was read off, points with the axis (PAIRS,).
-        ends: the points that lanes are read off, with the axis (PAIRS + 1,); the first is from the group before.
+        points: with the axis (B + 1,); those of the lanes that are solved or read off.
+        solved: (B + 1,), which are solved.
+        error: (B + 1,), of those read off; 0 where nothing has to be done, inf in front of the walk.
+        front: the last slot that the walk has reached.
+        stride: how far it goes with the next step.
         memory: what a solution leaves for the next.
-        wait, longer: lanes to solve until lanes are read off again, and how many there would be the next time.
-        results: those of all lanes.
     """
 
-    base: Array
+    points: Any
+    solved: Array
+    error: Array
+    front: Array
     stride: Array
-    count: Array
-    turn: Array
-    poor: Array
-    read: Any
-    ends: Any
     memory: Any
-    wait: Array
-    longer: Array
-    results: Any
 
 
 def solve_or_read_off(
-    solve: Callable[[Any, Array, Array, Any], tuple[Any, Any, Any]],
-    read_off: Callable[[Any, Any, Array], tuple[tuple[Any, Any], Array]],
+    solve: Callable[[Any, Array, Array, Any], tuple[Any, Any]],
+    read_off: Callable[[Any, Any, Any, Array], tuple[Any, Array]],
+    finish: Callable[[Any, Array, Array], Any],
     memory: Any,
-    blank: tuple[Any, Any],
+    blank: Any,
     may: Array,
     lanes: int,
 ) -> Any:
     """The results of all lanes, which are one after the other along a path.
 
     Args:
-        solve: `memory, point, result = solve(memory, lane, again, point)` from what the lane before has left; or if
-            `again` from the point that was read off, and the next lane goes on from where this one came in between.
-        read_off: `(points, results), good = read_off(memory, ends, lanes)` for the lanes (PAIRS,) between ends
-            (PAIRS + 1,).
+        solve: `memory, point = solve(memory, lane, again, point)` from what the lane before has left; or if `again`
+            from the point that was read off, and the next lane goes on from where this one came in between.
+        read_off: `point, error = read_off(memory, left, right, lane)` of a lane between two that are solved; it is
+            good where the error is at most 1.
+        finish: the results of lanes (B,) with their points, of which some are solved.
         memory: for the first lane.
-        blank: a point and a result, for their form.
+        blank: a point, for its form.
         may: whether any lane may be read off.
         lanes: how many.
     """
+    blocks = -(-lanes // _BLOCK)
+    size = -(-lanes // blocks)
+    slots = jnp.arange(size + 1, dtype=jnp.int32)
 
-    def empty(form: Any, count: int) -> Any:
-        return jax.tree.map(lambda a: jnp.zeros((count, *a.shape), a.dtype), form)
+    def at(points: Any, slot: Array) -> Any:
+        return jax.tree.map(lambda a: a[slot], points)
 
-    def put(all_: Any, index: Array, some: Any) -> Any:
-        return jax.tree.map(lambda a, b: a.at[index].set(b, mode="drop"), all_, some)
+    def put(points: Any, slot: Array, point: Any) -> Any:
+        return jax.tree.map(lambda a, b: a.at[slot].set(b), points, point)
 
-    inside = jnp.arange(PAIRS, dtype=jnp.int32)
+    def walk(carry: tuple[Any, Any, Array], base: Array) -> tuple[tuple[Any, Any, Array], Any]:
+        last = jnp.minimum(size, lanes - base)
 
-    def go_on(walk: Walk) -> Walk:
-        again, pair = walk.turn == walk.count, jnp.argmax(walk.poor).astype(jnp.int32)
-        lane = walk.base + jnp.where(again, 2 * pair, walk.stride * (walk.turn + 1) - 1)
-        memory, point, result = solve(walk.memory, lane, again, jax.tree.map(lambda a: a[pair], walk.read))
-        turn = walk.turn + jnp.where(again, 0, 1)
-        ends = put(walk.ends, jnp.where(again, PAIRS + 1, turn), point)
+        def go_on(block: Block) -> Block:
+            again = jnp.any((block.error > 1) & jnp.isfinite(block.error))
+            worst = jnp.argmax(jnp.where(jnp.isfinite(block.error), block.error, 0)).astype(jnp.int32)
+            slot = jnp.where(again, worst, jnp.minimum(block.front + block.stride, last))
+            memory, point = solve(block.memory, base + slot - 1, again, at(block.points, slot))
+            solved = block.solved.at[slot].set(True)
+            ends = put(block.points, slot, point)  # of a loop's own are only copies that it writes to
 
-        between, now = walk.base + 2 * inside, ~again & (turn == walk.count) & (walk.stride == 2)
-        (read, others), good = lax.cond(
-            now,
-            lambda: read_off(memory, ends, jnp.minimum(between, lanes - 1)),
-            lambda: ((walk.read, empty(blank[1], PAIRS)), jnp.ones(PAIRS, bool)),
-        )
-        used = now & (inside < walk.count)
-        poor = jnp.where(now, used & ~good, walk.poor & ~(again & (inside == pair)))
-        leave = 2 * jnp.sum(used & ~good) > walk.count
-        walk = walk._replace(
-            turn=turn,
-            poor=poor,
-            read=read,
-            ends=ends,
-            memory=memory,
-            wait=jnp.where(leave, walk.longer, walk.wait),
-            longer=jnp.where(leave, 2 * walk.longer, walk.longer),
-            results=put(put(walk.results, lane, result), jnp.where(used, between, lanes), others),
-        )
-        done, following = (turn == walk.count) & ~jnp.any(poor), next_group(walk)
-        before = {name: getattr(walk, name) for name in following}
-        return walk._replace(**jax.tree.map(partial(jnp.where, done), following, before))
+            def between(number: Array, carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+                points, error, straight = carry
+                left = jnp.max(jnp.where(solved & (slots < number), slots, 0))
+                right = jnp.min(jnp.where(solved & (slots > number), slots, size))
+                read, off = read_off(memory, at(ends, left), at(ends, right), base + number - 1)
+                off, kept = jnp.where(jnp.isfinite(off), off, jnp.finfo(off.dtype).max), solved[number]
+                points = put(points, number, jax.tree.map(partial(jnp.where, kept), at(ends, number), read))
+                return points, error.at[number].set(jnp.where(kept, 0, off)), jnp.where(kept, off <= 1, straight)
 
-    def next_group(walk: Walk) -> dict[str, Any]:
-        base = walk.base + walk.stride * walk.count
-        wait = jnp.maximum(walk.wait - jnp.where(walk.stride == 1, walk.count, 0), 0)
-        stride = jnp.where(may & (wait == 0) & (lanes - base > 1), 2, 1)
-        count = jnp.minimum((lanes - base) // stride, PAIRS)
-        ends = jax.tree.map(lambda a: a.at[0].set(a[walk.count]), walk.ends)
-        return dict(base=base, wait=wait, stride=stride, count=count, turn=jnp.int32(0), ends=ends)
+            before = jnp.max(jnp.where(solved & (slots < slot), slots, 0))
+            after = jnp.min(jnp.where(solved & (slots > slot), slots, jnp.where(again, size, slot)))
+            # the solution before this one is read off as well, to see whether longer strides would do
+            first = jnp.where(again | (before == 0), before + 1, before)
+            first, after = (jnp.where(may, number, slot) for number in (first, after))
+            error = block.error.at[slot].set(0)
+            points, error, straight = lax.fori_loop(first, after, between, (ends, error, jnp.array(False)))
+            error = error.at[slot].set(0)
+            poor = jnp.any((error > 1) & jnp.isfinite(error))
+            stride = jnp.where(poor, block.stride // 2, jnp.where(straight, 2 * block.stride, block.stride))
+            stride = jnp.where(again, block.stride, jnp.clip(stride, 1, _LONGEST))
+            return Block(points, solved, error, jnp.maximum(block.front, slot), stride, memory)
 
-    one = jnp.int32(1)
-    start = Walk(
-        base=jnp.int32(0),
-        stride=one,
-        count=one,
-        turn=jnp.int32(0),
-        poor=jnp.zeros(PAIRS, bool),
-        read=empty(blank[0], PAIRS),
-        ends=empty(blank[0], PAIRS + 1),
-        memory=memory,
-        wait=one,
-        longer=jnp.int32(_WAIT),
-        results=empty(blank[1], lanes),
-    )
-    return lax.while_loop(lambda walk: walk.base < lanes, go_on, start).results
+        memory, point, stride = carry
+        points = jax.tree.map(lambda a: jnp.zeros((size + 1, *a.shape), a.dtype), blank)
+        known, todo = slots == 0, (slots > 0) & (slots <= last)
+        error = jnp.where(todo, jnp.inf, 0.0)
+        block = Block(put(points, jnp.int32(0), point), known, error, jnp.int32(0), stride, memory)
+        block = lax.while_loop(lambda block: jnp.any(block.error > 1), go_on, block)
+        numbers = jnp.minimum(base + slots[:-1], lanes - 1)
+        results = finish(jax.tree.map(lambda a: a[1:], block.points), block.solved[1:], numbers)
+        return (block.memory, at(block.points, last), block.stride), results
+
+    start = memory, blank, jnp.int32(1)
+    results = lax.scan(walk, start, size * jnp.arange(blocks, dtype=jnp.int32))[1]
+    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:lanes], results)

@@ -11,6 +11,7 @@ from regjax.core.krylov import conjugate_gradients
 from regjax.core.loop import iterate
 from regjax.core.products import cross
 from regjax.core.solution import Status, largest, relative
+from regjax.core.thin import thin
 from regjax.core.turned import Turned
 from regjax.losses import Loss
 from regjax.penalties import L2, Penalty, Zero
@@ -62,6 +63,11 @@ class Task(NamedTuple):
     def slopes(self, eta: Array) -> Array:
         """The gradient in η."""
         return self.loss.slopes(self.y, eta, self.weights)
+
+    def theta(self, eta: Array) -> Array:
+        """The slopes of single samples (n, t), without their weights: a dual point."""
+        flat, y = thin(eta, self.y)
+        return self.loss.gradient(y, flat).reshape(eta.shape)
 
     def press(self, eta: Array, u: Array) -> Array:
         """The Hessian in η, or its model, times u."""
@@ -349,9 +355,20 @@ def certify_and_pull(
         return Certificate(jnp.full_like(off, jnp.nan), null.deviance, off, null.slope), here
     at = eta if refitted else refit(task, place(task, point, eta), penalty.unpenalised)[0].eta
     there = here if refitted else lax.cond(jnp.all(at == eta), lambda: here, lambda: pull(task.slopes(at)))
-    off, image = distance(penalty, point, here, null.of_one), -there[1:]
-    theta = loss.gradient(task.y, at)
-    gap = least_gap(
-        penalty, point[1:], image, null.slope, lambda scale: loss.excess(task.y, eta, scale * theta, task.weights)
-    )
+    off = distance(penalty, point, here, null.of_one)
+    gap = dual_gap(task, penalty, null, point, eta, task.theta(at), there)
     return Certificate(gap, null.deviance, off, null.slope), here
+
+
+def dual_gap(task: Task, penalty: Penalty, null: Null, point: Array, eta: Array, theta: Array, pull: Array) -> Array:
+    """The gap of a point with predictors `eta` to s·`theta` (n, t), of which `pull` is the adjoint image of v·`theta`.
+
+    With s as large as the domain of P* allows.
+    """
+    return least_gap(
+        penalty,
+        point[1:],
+        -pull[1:],
+        null.slope,
+        lambda scale: task.loss.excess(task.y, eta, scale * theta, task.weights),
+    )

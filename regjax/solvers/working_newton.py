@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.loop import iterate
-from regjax.core.solution import Status
+from regjax.core.solution import Status, largest
 from regjax.core.turned import Turned
 from regjax.losses import Loss
 from regjax.penalties import L1, Limited, Penalty
@@ -32,10 +32,10 @@ from regjax.solvers.task import (
     Task,
     advance,
     certify_and_pull,
+    dual_gap,
     null_model,
     place,
     refit,
-    refit_intercept,
     separated,
     working_point,
     working_weights,
@@ -76,10 +76,12 @@ class Point(NamedTuple):
     """A point of the path.
 
     Attributes:
-        point, pull: (p + 1, 1), and ∇ of the loss there. eta: (n, 1), its predictors.
-        strength: log Σ l1.
+        point, pull: (p + 1, 1), and ∇ of the loss there; of a dual point near it if it was read off.
+        eta: (n, 1), its predictors.
+        strength: Σ l1.
         sound: whether it is near the minimum.
         linked: whether the null model is that of the variant before, so that there may be a line to it.
+        proof, num_iter, status, objective: as of an `Outcome`.
     """
 
     point: Array
@@ -88,6 +90,10 @@ class Point(NamedTuple):
     strength: Array
     sound: Array
     linked: Array
+    proof: Certificate
+    num_iter: Array
+    status: Array
+    objective: Array
 
 
 class Lane(NamedTuple):
@@ -95,24 +101,25 @@ class Lane(NamedTuple):
 
     Attributes:
         last: where it ended; not `sound` if there is none before.
-        since: by how much strength and point changed since the variant before.
+        since: by how much log strength, point and pull changed since the variant before.
         null: the null model of this `loss` with these coefficients `free`, and its place.
         hessian: the last.
     """
 
     last: Point
-    since: tuple[Array, Array]
+    since: tuple[Array, Array, Array]
     null: tuple[Null, Place]
     loss: Loss
     free: Array
     hessian: Hessian
 
-    def extended(self, strength: Array) -> Array:
-        """Where the path leads to from the last two points, without crossing 0."""
-        (rise, change), point = self.since, self.last.point
-        ratio = (strength - self.last.strength) / jnp.where(rise == 0, 1, rise)
-        far = point + jnp.where((rise != 0) & jnp.isfinite(ratio), jnp.clip(ratio, 0, 2), 0) * change
-        return far.at[1:].set(jnp.where(far[1:] * point[1:] > 0, far[1:], 0))
+    def extended(self, strength: Array) -> tuple[Array, Array]:
+        """Where the path leads to from the last two points, without crossing 0, and the pull there."""
+        rise, *changes = self.since
+        ratio = jnp.log(strength / self.last.strength) / jnp.where(rise == 0, 1, rise)
+        ratio = jnp.where((rise != 0) & jnp.isfinite(ratio), jnp.clip(ratio, 0, 4), 0)
+        point, pull = (a + ratio * change for a, change in zip((self.last.point, self.last.pull), changes, strict=True))
+        return point.at[1:].set(jnp.where(point[1:] * self.last.point[1:] > 0, point[1:], 0)), pull
 
 
 def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: Array, *, max_iter: int) -> Outcome:
@@ -143,75 +150,87 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         given = jnp.any(init != 0)
         goes_on = same & ~given & task.loss.convex
         strengths = _strengths(penalty, init)
-        strength = _log_sum(strengths)
-        start = jnp.where(given, init, jnp.where(goes_on, lane.extended(strength), null.point))
-        start = jnp.where(again, read.point, start)
+        strength = _sum(strengths)
+        ahead = lane.extended(strength)
+        start, pull = (jnp.where(again, a, b) for a, b in zip((read.point, read.pull), ahead, strict=True))
+        start = jnp.where(given, init, jnp.where(goes_on, start, null.point))
         w = jnp.where(jnp.isinf(strengths.l1), 0, strengths.clip(start[1:, 0]))
         point = start.at[1:, 0].set(w)
         here = _at(task, nowhere, point, _predictors(task, point))
         worse = here.loss + penalty.value(here.point[1:]) > nowhere.loss + penalty.value(nowhere.point[1:])
         far = worse & task.loss.convex | ~jnp.isfinite(here.loss)  # from there Newton's method may not find back
         here = jax.tree.map(lambda a, b: jnp.where(far, a, b), nowhere, here)
-        pull = lax.cond(goes_on, lambda: last.pull, lambda: task.pull(working_point(task, here)[1]))
-        pull = jnp.where(again, read.pull, pull)
+        pull = lax.cond(goes_on, lambda: pull, lambda: task.pull(working_point(task, here)[1]))
         hessian = lane.hessian._replace(serves=lane.hessian.serves & goes_on, rate=_AGES * lane.hessian.rate)
-        outcome, here, pull, hessian = _solve(task, penalty, strengths, null, here, pull, hessian, tol, max_iter)
-        since = jnp.where(goes_on, strength - last.strength, 0), jnp.where(goes_on, here.point - last.point, 0)
-        sound = jnp.all(jnp.isfinite(here.point)) & (outcome.certificate.error <= _FAR)
-        end = Point(here.point, pull, here.eta, strength, sound, goes_on)
+        end, hessian = _solve(task, penalty, strengths, null, here, pull, hessian, tol, max_iter)
+        end = end._replace(linked=goes_on)
+        changes = jnp.log(strength / last.strength), end.point - last.point, end.pull - last.pull
+        since = tuple(jnp.where(goes_on, change, 0) for change in changes)
         last, since = jax.tree.map(lambda old, new: jnp.where(again, old, new), (last, lane.since), (end, since))
-        return Lane(last, since, (null, nowhere), task.loss, free, hessian), end, outcome
+        return Lane(last, since, (null, nowhere), task.loss, free, hessian), end
 
-    def read_off(lane: Lane, ends: Point, numbers):
-        """The variants between neighbours among the ends."""
-        null, nowhere = lane.null
+    def read_off(lane: Lane, left: Point, right: Point, number):
+        """The variant between two others: from line to line the point in log strength, the dual point in strength."""
+        task, penalty, init, tol = variant_of(number)
+        null, _ = lane.null
+        strength = _sum(_strengths(penalty, init))
+        linked = left.sound & right.sound & right.linked & null.exists & _equal(task.loss, lane.loss)
+        linked &= (
+            (strength < left.strength) & (strength > right.strength) & jnp.all(penalty.free(init[1:]) == lane.free)
+        )
+        dual_share = jnp.where(linked, (strength - right.strength) / (left.strength - right.strength), 0)
+        share = jnp.where(linked, jnp.log(strength / right.strength) / jnp.log(left.strength / right.strength), 0)
+        point, eta = (share * a + (1 - share) * b for a, b in ((left.point, right.point), (left.eta, right.eta)))
+        ends = ((task.theta(end.eta), end.pull) for end in (left, right))
+        theta, pull = (dual_share * a + (1 - dual_share) * b for a, b in zip(*ends, strict=True))
+        gap = dual_gap(task, penalty, null, point, eta, theta, pull)
+        proof = Certificate(gap, null.deviance, _distance_of_one(task, null, eta), null.slope)
+        objective = task.total(eta) + penalty.value(point[1:])
+        status = jnp.int32(Status.CONVERGED)
+        read = Point(point, pull, eta, strength, linked, linked, proof, jnp.int32(0), status, objective)
+        return read, jnp.where(linked, proof.error / tol, jnp.inf)
 
-        def on_the_line(pair):
-            task, penalty, init, _ = variant_of(numbers[pair])
-            left, right = (jax.tree.map(lambda a, k=k: a[pair + k], ends) for k in (0, 1))
-            strengths = _strengths(penalty, init)
-            strength = _log_sum(strengths)
-            share = (strength - right.strength) / (left.strength - right.strength)
-            linked = left.sound & right.sound & right.linked & (share > 0) & (share < 1) & null.exists
-            linked &= _equal(task.loss, lane.loss) & jnp.all(strengths.l1 > 0)
-            share = jnp.where(linked, share, 0)
-            point, eta = (share * a + (1 - share) * b for a, b in ((left.point, right.point), (left.eta, right.eta)))
-            here, _ = refit_intercept(task, _at(task, nowhere, point, eta))
-            return here, task.slopes(here.eta), strength, linked
+    def finish(points: Point, solved, numbers):
+        """The outcomes; of those that were read off the distance to the optimum is measured now, for all at once."""
 
-        def certified(variant):
-            number, here, pull = variant
-            task, penalty, _, tol = variant_of(number)
-            proof, _ = certify_and_pull(
-                task, penalty, null, here.point, eta=here.eta, pull=lambda _: pull, refitted=True
-            )  # fmt: skip
-            objective = here.loss + penalty.value(here.point[1:])
-            return Outcome(here.point, proof, jnp.int32(0), jnp.int32(Status.CONVERGED), objective), proof.error <= tol
+        def slopes_of(variant):
+            number, eta = variant
+            task, *_ = variant_of(number)
+            return task.slopes(eta)
 
-        here, slopes, strength, linked = lax.map(on_the_line, jnp.arange(len(numbers)))
+        def distance_of(variant):
+            number, point, pull = variant
+            _, penalty, *_ = variant_of(number)
+            return largest(penalty.distance(point[1:], -pull[1:]))
+
+        def of_columns():
+            pulls = jax.vmap(task.pull)(lax.map(slopes_of, (numbers, points.eta)))
+            return lax.map(distance_of, (numbers, points.point, pulls))
+
         task, *_ = variant_of(0)
-        pull = task.pull(slopes[..., 0].T).T[..., None]
-        outcome, good = lax.map(certified, (numbers, here, pull))
-        return (Point(here.point, pull, here.eta, strength, linked, linked), outcome), good & linked
+        proof = points.proof
+        further = lax.cond(jnp.all(solved), lambda: proof.distance, of_columns)
+        proof = proof._replace(distance=jnp.where(solved, proof.distance, jnp.maximum(proof.distance, further)))
+        return Outcome(points.point, proof, points.num_iter, points.status, points.objective)
 
     (n, p), nowhere, no = X.shape, jnp.zeros_like(init[0]), jnp.array(False)
     alone = isinstance(penalty.penalty if isinstance(penalty, Limited) else penalty, L1)  # then few more than n enter
     capacity = min(p, max(_LEAST, 3 * n // 2) if alone else p, _MOST)
     task, first, *_ = variant_of(0)
     unknown = jax.eval_shape(lambda: _null_model(task, first))
-    zero = jnp.zeros((), X.dtype)
-    point = Point(nowhere, nowhere, jnp.zeros((n, 1), X.dtype), zero, no, no)
-    outcome = Outcome(nowhere, Certificate(zero, zero, zero, zero), jnp.int32(0), jnp.int32(0), zero)
+    zero, none = jnp.zeros((), X.dtype), jnp.int32(0)
+    proof = Certificate(zero, zero, zero, zero)
+    point = Point(nowhere, nowhere, jnp.zeros((n, 1), X.dtype), zero, no, no, proof, none, none, zero)
     memory = Lane(
         last=point,
-        since=(zero, nowhere),
+        since=(zero, nowhere, nowhere),
         null=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), unknown),
         loss=task.loss,
         free=first.free(nowhere[1:]),
         hessian=Hessian(jnp.zeros(n, X.dtype), Gathered.nothing(capacity, n, p, X.dtype), no, jnp.ones((), X.dtype)),
     )
     may = jnp.all(init == 0) & loss.convex & loss.has_dual & penalty.convex
-    return solve_or_read_off(solve, read_off, memory, (point, outcome), may, len(tol))
+    return solve_or_read_off(solve, read_off, finish, memory, point, may, len(tol))
 
 
 def _null_model(task: Task, penalty: Penalty) -> tuple[Null, Place]:
@@ -225,9 +244,14 @@ def _at(task: Task, like: Place, point: Array, eta: Array) -> Place:
     return like._replace(point=point, eta=eta, loss=task.total(eta))
 
 
-def _log_sum(strengths: Strengths) -> Array:
-    """log Σ l1, in which solutions along a path are closer to a line than in the strength."""
-    return jnp.log(jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1)))
+def _sum(strengths: Strengths) -> Array:
+    """Σ l1. Along a path solutions are closer to a line in its logarithm, their dual points are so in it itself."""
+    return jnp.sum(jnp.where(jnp.isinf(strengths.l1), 0, strengths.l1))
+
+
+def _distance_of_one(task: Task, null: Null, eta: Array) -> Array:
+    """The part that the intercept has in `distance`."""
+    return null.of_one * jnp.abs(task.one * jnp.sum(task.slopes(eta)))
 
 
 def _strengths(penalty: Penalty, point: Array) -> Strengths:
@@ -251,8 +275,8 @@ def _solve(
     hessian: Hessian,
     tol: Array,
     max_iter: int,
-) -> tuple[Outcome, Place, Array, Hessian]:
-    """One variant from `here`, with the gradient `pull`; also the place, the gradient and the Hessian at its end."""
+) -> tuple[Point, Hessian]:
+    """One variant from `here`, with the gradient `pull` as far as it is known; also the Hessian at its end."""
     unit = jnp.where(null.deviance > 0, null.deviance, 1)
     eps = float(jnp.finfo(unit.dtype).eps)
     # the gap is of first order in the error of a dual point, what the next step would promise of second
@@ -293,9 +317,12 @@ def _solve(
     here, pull, proof, _ = result.state
     status = jnp.where(proof.error <= tol, Status.CONVERGED, result.status)
     status = jnp.where(separated(task, penalty, null, here.point), Status.SEPARATED, status)
+    sound = jnp.all(jnp.isfinite(here.point)) & (proof.error <= _FAR)
     objective = here.loss + penalty.value(here.point[1:])
-    outcome = Outcome(here.point, proof, result.num_iter, status.astype(jnp.int32), objective)
-    return outcome, here, pull, result.memory
+    status = status.astype(jnp.int32)
+    strength, linked = _sum(strengths), jnp.array(False)  # of which only the path knows
+    end = Point(here.point, pull, here.eta, strength, sound, linked, proof, result.num_iter, status, objective)
+    return end, result.memory
 
 
 def _predictors(task: Task, point: Array) -> Array:

@@ -51,7 +51,7 @@ def wide(loss):
     eta = X[:, :10] @ rng.normal(size=10)
     y = rng.logistic(size=n) < eta if loss is LOGISTIC else rng.poisson(np.exp(eta / np.abs(eta).max()))
     weights = np.where(rng.uniform(size=n) < 0.1, 0, rng.uniform(0.5, 2, n))
-    return jnp.asarray(X), jnp.asarray(y, X.dtype), jnp.asarray(weights)
+    return jnp.asarray(X), jnp.asarray(y, float), jnp.asarray(weights)
 
 
 def objective(loss, X, y, v, lam, model):
