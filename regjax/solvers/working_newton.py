@@ -169,18 +169,26 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         last, since = jax.tree.map(lambda old, new: jnp.where(again, old, new), (last, lane.since), (end, since))
         return Lane(last, since, (null, nowhere), task.loss, free, hessian), end
 
-    def read_off(lane: Lane, left: Point, right: Point, number):
-        """The variant between two others: from line to line the point in log strength, the dual point in strength."""
+    def read_off(lane: Lane, before: Point, left: Point, right: Point, number):
+        """The variant between two others: on the line between their dual points, which are feasible, all are.
+
+        So it is certified without a product with X.
+        """
         task, penalty, init, tol = variant_of(number)
         null, _ = lane.null
-        strength = _sum(_strengths(penalty, init))
+        strengths = _strengths(penalty, init)
+        strength = _sum(strengths)
         linked = left.sound & right.sound & right.linked & null.exists & _equal(task.loss, lane.loss)
         linked &= (
             (strength < left.strength) & (strength > right.strength) & jnp.all(penalty.free(init[1:]) == lane.free)
         )
-        dual_share = jnp.where(linked, (strength - right.strength) / (left.strength - right.strength), 0)
         share = jnp.where(linked, jnp.log(strength / right.strength) / jnp.log(left.strength / right.strength), 0)
         point, eta = (share * a + (1 - share) * b for a, b in ((left.point, right.point), (left.eta, right.eta)))
+        bent = _bent(before, left, right, strength, strengths.l1)
+        bent = jnp.where(linked & jnp.isfinite(bent), bent, point[1:, 0])
+        eta = eta + _image(task.X, bent - point[1:, 0])[:, None]
+        point = point.at[1:, 0].set(bent)
+        dual_share = jnp.where(linked, (strength - right.strength) / (left.strength - right.strength), 0)
         ends = ((task.theta(end.eta), end.pull) for end in (left, right))
         theta, pull = (dual_share * a + (1 - dual_share) * b for a, b in zip(*ends, strict=True))
         gap = dual_gap(task, penalty, null, point, eta, theta, pull)
@@ -252,6 +260,29 @@ def _sum(strengths: Strengths) -> Array:
 def _distance_of_one(task: Task, null: Null, eta: Array) -> Array:
     """The part that the intercept has in `distance`."""
     return null.of_one * jnp.abs(task.one * jnp.sum(task.slopes(eta)))
+
+
+def _bent(before: Point, left: Point, right: Point, strength: Array, l1: Array) -> Array:
+    """Coefficients (p,) between left and right: a line in log strength, from where they enter or to where they leave.
+
+    A coefficient enters where its correlation, as it moves from `before` to `left`, reaches its strength; it leaves
+    where it would itself reach 0.
+    """
+    w, coming, first = left.point[1:, 0], right.point[1:, 0], before.point[1:, 0]
+    known = before.sound & left.linked & (before.strength > left.strength)
+    way, done = jnp.log(left.strength / right.strength), jnp.log(left.strength / strength)
+    sign, each = -jnp.sign(coming), l1 / strength
+    rate = sign * (left.pull - before.pull)[1:, 0] / (left.strength - before.strength)
+    reached = (sign * left.pull[1:, 0] - rate * left.strength) / jnp.where(rate < each, each - rate, 1)
+    start = jnp.where(
+        known & (rate < each), jnp.log(left.strength / jnp.clip(reached, right.strength, left.strength)), 0
+    )
+    rest = w / ((w - first) / jnp.log(left.strength / before.strength))  # of the way until it is 0
+    end = jnp.where(known & (rest < 0) & (rest > -way), -rest, way)
+    entering = coming * jnp.maximum(done - start, 0) / jnp.where(start < way, way - start, 1)
+    leaving = w * jnp.maximum(end - done, 0) / jnp.where(end > 0, end, 1)
+    between = (w * (way - done) + coming * done) / way
+    return jnp.where(w == 0, entering, jnp.where(coming == 0, leaving, between))
 
 
 def _strengths(penalty: Penalty, point: Array) -> Strengths:
