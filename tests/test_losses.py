@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from regjax import losses
+from regjax.losses.protocol import log_one_plus, times_log
 from tests.problems import assert_close, tolerance
 
 REAL, POSITIVE = np.linspace(-4, 4, 17), np.linspace(0.1, 4, 14)
@@ -171,3 +172,14 @@ def test_derivatives_of_the_logit_at_its_branches(eta):
     assert jnp.allclose(jax.grad(lambda e: loss.value(y, e))(eta), loss.gradient(y, eta))
     assert jnp.allclose(jax.grad(lambda e: loss.gradient(y, e))(eta), loss.curvature(y, eta))
     assert jnp.allclose(loss.curvature(y, jnp.zeros(())), 0.25)
+
+
+def test_logarithms_by_series_are_exact_to_rounding():
+    e = jnp.concatenate([jnp.zeros(1), jnp.geomspace(1e-30, 1, 400)])
+    eps = float(jnp.finfo(e.dtype).eps)
+    np.testing.assert_allclose(log_one_plus(e), np.log1p(np.asarray(e, float)), rtol=4 * eps)
+    np.testing.assert_allclose(
+        times_log(e[1:]), np.asarray(e[1:], float) * np.log(np.asarray(e[1:], float)), rtol=4 * eps
+    )
+    assert float(times_log(jnp.zeros(()))) == 0
+    assert float(jax.grad(log_one_plus)(0.0)) == 1

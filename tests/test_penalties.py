@@ -795,3 +795,10 @@ def test_ravel_penalty_names_what_does_not_fit(penalty, name):
     _, structure = ravel_design(DESIGN)
     with pytest.raises(ValueError, match=name):
         ravel_penalty(penalty, structure)
+
+
+@pytest.mark.once
+def test_values_keep_their_curvature_at_zero():
+    for penalty, bend in ((L1(2.0), 0), (L2(3.0), 3), (ElasticNet(1.0, 2.0), 2)):
+        np.testing.assert_allclose(jax.hessian(penalty.value)(jnp.zeros(3)), bend * np.eye(3))
+        np.testing.assert_allclose(jax.hessian(penalty.value)(jnp.ones(3)), bend * np.eye(3))

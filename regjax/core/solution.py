@@ -92,7 +92,7 @@ class Solution:
     Attributes:
         params: the model, a callable pytree: `params(X)` predicts.
         status: int32, a `Status`.
-        num_iter: int32, iterations used (0 for a closed form).
+        num_iter: int32, iterations used (0 for a closed form, or what a path has read off the solutions beside).
         residual: relative optimality residual at the returned point.
         gap: relative duality gap at the returned point; nan where there is no usable dual.
         objective: value of the objective at the returned point.

@@ -115,7 +115,7 @@ class Separable(ByCoefficient):
         w, self = thin(w, self)
         terms = self.terms(w)
         # what XLA's CPU backend takes into a sum it computes one by one; a selection it leaves outside
-        return jnp.sum(jnp.where(w == 0, 0, self.curve(terms, w))) + terms.barrier(w)
+        return jnp.sum(jnp.where(jnp.isnan(w), jnp.nan, self.curve(terms, w))) + terms.barrier(w)
 
     def prox(self, w: Array, step: ArrayLike) -> Array:
         """argmin over u of ‖u − w‖²/(2 step) + P(u)."""

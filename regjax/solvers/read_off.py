@@ -42,7 +42,7 @@ def solve_or_read_off(
     finish: Callable[[Any, Array, Array], Any],
     memory: Any,
     blank: Any,
-    may: Array,
+    may: Array | bool,
     lanes: int,
 ) -> Any:
     """The results of all lanes, which are one after the other along a path.
@@ -55,7 +55,7 @@ def solve_or_read_off(
         finish: the results of lanes (B,) with their points, of which some are solved.
         memory: for the first lane.
         blank: a point, for its form.
-        may: whether any lane may be read off.
+        may: whether any lane may be read off; False if it is known beforehand that none is.
         lanes: how many.
     """
     blocks = -(-lanes // _BLOCK)
@@ -98,9 +98,8 @@ def solve_or_read_off(
             # the solution before this one is read off as well, to see whether longer strides would do
             first = jnp.where(again | (before == 1), before + 1, before)
             first, after = (jnp.where(may, number, slot) for number in (first, after))
-            error = block.error.at[slot].set(0)
-            points, error, straight = lax.fori_loop(first, after, between, (ends, error, jnp.array(False)))
-            error = error.at[slot].set(0)
+            found = ends, block.error.at[slot].set(0), jnp.array(False)
+            points, error, straight = found if may is False else lax.fori_loop(first, after, between, found)
             poor = jnp.any((error > 1) & jnp.isfinite(error))
             stride = jnp.where(poor, block.stride // 2, jnp.where(straight, 2 * block.stride, block.stride))
             stride = jnp.where(again, block.stride, jnp.clip(stride, 1, _LONGEST))

@@ -217,7 +217,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
 
         task, *_ = variant_of(0)
         proof = points.proof
-        further = lax.cond(jnp.all(solved), lambda: proof.distance, of_columns)
+        further = proof.distance if may is False else lax.cond(jnp.all(solved), lambda: proof.distance, of_columns)
         proof = proof._replace(distance=jnp.where(solved, proof.distance, jnp.maximum(proof.distance, further)))
         return Outcome(points.point, proof, points.num_iter, points.status, points.objective)
 
@@ -237,7 +237,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         free=first.free(nowhere[1:]),
         hessian=Hessian(jnp.zeros(n, X.dtype), Gathered.nothing(capacity, n, p, X.dtype), no, jnp.ones((), X.dtype)),
     )
-    may = jnp.all(init == 0) & loss.convex & loss.has_dual & penalty.convex
+    may = jnp.all(init == 0) & loss.convex & penalty.convex if loss.has_dual and len(tol) > 2 else False
     return solve_or_read_off(solve, read_off, finish, memory, point, may, len(tol))
 
 
