@@ -114,8 +114,8 @@ CASES = {
         "scikit-learn": [{"model": "ridge"}],
     }),
     "ℓ1 logistic": Case(Logistic(), L1, logistic_gap, {
-        "glmnet": tried(peers.ladder(4, 11, per_decade=2), model="logistic", type="naive"),
-        "adelie": tried(peers.ladder(4, 11, per_decade=2), model="logistic"),
+        "glmnet": tried(peers.ladder(4, 10), model="logistic", type="naive"),
+        "adelie": tried(peers.ladder(2, 8), model="logistic"),
     }),
 }  # fmt: skip
 PEERS = list(SCRIPTS)

@@ -21,8 +21,8 @@ folder = Path(sys.argv[1])
 request = json.loads((folder / "request.json").read_text())
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_num_cpu_devices", request["devices"])
-if request["devices"] > 1:
-    os.environ["NPROC"] = "1"  # threads of XLA's pool: more would get into the way of the other devices
+if request["devices"] > 1:  # no device needs threads beside its own
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
 X, y, lams, folds = (np.load(folder / f"{name}.npy") for name in ("X", "y", "lams", "folds"))
 splits = regjax.selection.splits.from_ids(folds.astype(int))
 case, tol = CASES[request["model"]], request["tol"]
