@@ -44,7 +44,9 @@ def path(
     Each λ starts from the solution before it, and each has its own certificate. For a convex penalty it is `jax.vmap`
     of `fit` over the strengths, which finds the warm starts by itself (on accelerators all λ are solved at once). A
     lasso path is nearly linear from one λ to the next: of many columns, those λ whose point between two solutions is
-    within `tol` are not solved (their `num_iter` is 0).
+    within `tol` are not solved (their `num_iter` is 0). So it is with other losses under ℓ1-type penalties on CPU:
+    there the `gap` is to the dual point on the line between those of the two solutions, and `residual` still tells how
+    far the point itself is from stationary; both fall with `tol`.
 
     With a penalty that is not convex, `MCP` or `SCAD`, where a fit starts decides which stationary point it finds. The
     first λ starts from `init`, or from 0, and each of the others from the solution before it, in the order of the
