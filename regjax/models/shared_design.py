@@ -21,7 +21,7 @@ class SharedDesign(NamedTuple):
         center: (p,); zero without an intercept.
         constant: (p,), whether a column is constant in the samples of all fits.
         unknown: (n,), samples that have entries that are not finite.
-        mean, squares: (p,) of one fit, Σ v a/Σ v and Σ v a² of the rows; not its own in front of `of_fit`.
+        mean, squares: (p,) of one fit, Σ v a/Σ v and Σ v a² of the rows; (..., p) of all, as `share` gives them.
     """
 
     rows: Array

@@ -195,7 +195,7 @@ def refit(task: Task, start: Place, free: Callable[[Array], Array]) -> tuple[Pla
     if task.loss.coupled:
         return _refit_all(task, start, free)
     nothing = jnp.all(free(_everywhere(start.point[1:])) == 0)
-    return lax.cond(nothing, lambda: refit_intercept(task, start), lambda: _refit_all(task, start, free))
+    return lax.cond(nothing, lambda: _refit_intercept(task, start), lambda: _refit_all(task, start, free))
 
 
 def _everywhere(coef: Array) -> Array:
@@ -209,7 +209,7 @@ def _left(slope: Array, size: Array) -> Array:
     return jnp.where(error <= 4 * float(jnp.finfo(slope.dtype).eps) * size, 0, error)
 
 
-def refit_intercept(task: Task, start: Place) -> tuple[Place, Array]:
+def _refit_intercept(task: Task, start: Place) -> tuple[Place, Array]:
     """`refit` over the intercept alone, without a pass over X."""
 
     def next_step(here):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from regjax.core.loop import iterate
-from regjax.core.solution import Status, largest
+from regjax.core.solution import Status
 from regjax.core.turned import Turned
 from regjax.losses import Loss
 from regjax.penalties import L1, Limited, Penalty
@@ -32,6 +32,7 @@ from regjax.solvers.task import (
     Task,
     advance,
     certify_and_pull,
+    distance,
     dual_gap,
     null_model,
     place,
@@ -209,7 +210,7 @@ def working_newton(data: Data, loss: Loss, penalty: Penalty, init: Array, tol: A
         def distance_of(variant):
             number, point, pull = variant
             _, penalty, *_ = variant_of(number)
-            return largest(penalty.distance(point[1:], -pull[1:]))
+            return distance(penalty, point, pull, of_one=0.0)  # that of the intercept is known
 
         def of_columns():
             pulls = jax.vmap(task.pull)(lax.map(slopes_of, (numbers, points.eta)))
